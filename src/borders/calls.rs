@@ -65,11 +65,9 @@ pub fn manifest(bytes: &[u8]) {
         Ok(manifest) => manifest,
         Err(why) => {
             let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
-            assert!(
-                why.line.is_none_or(|line| (1..=lines).contains(&line)),
-                "line {:?} of {lines}",
-                why.line
-            );
+            for line in why.0.iter().filter_map(|fault| fault.line) {
+                assert!((1..=lines).contains(&line), "line {line} of {lines}");
+            }
             return refuses_visibly(&why.to_string());
         }
     };

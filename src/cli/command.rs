@@ -66,7 +66,7 @@ enum Command {
     /// Check, test, explain, replay, compare and format policies
     #[command(subcommand)]
     Policy(policy::Policy),
-    /// List, show and call tools
+    /// List, show, add and call tools
     #[command(subcommand)]
     Tool(tool::Tool),
     /// Show or check the effective configuration

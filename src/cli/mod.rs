@@ -12,6 +12,7 @@
 //! * `compose/`: builds the parts of one home from its configuration
 //! * `remote/`: a server, called with the caller's own key
 //! * `local`: the agent in this process
+//! * `new/`: new files of `etc/`
 //! * `run` … `manual`: one file or folder for each command
 //! * `command`: the definition of the command line
 
@@ -22,6 +23,7 @@ mod query;
 mod compose;
 mod remote;
 mod local;
+mod new;
 mod run;
 mod tool;
 mod approval;

@@ -1,6 +1,7 @@
-//! `par tool`: lists, shows and calls tools.
+//! `par tool`: lists, shows, adds and calls tools.
 
 use super::exit::{self, Fail};
+use super::new::NewTool;
 use super::remote::{self, Server};
 use super::{compose, local, show};
 use crate::agent::{Agent, RunReply, ToolView};
@@ -23,6 +24,8 @@ pub(super) enum Tool {
         /// Name of the tool
         name: String,
     },
+    /// Add a program as a tool: write its manifest, a rule that permits it, and cases of that rule
+    New(NewTool),
     /// Call a tool yourself, through every check that applies to a model's call
     Call {
         /// Name of the tool
@@ -38,6 +41,7 @@ impl Tool {
         match self {
             Self::List => list(&compose::load(home)?, is_json),
             Self::Show { name } => describe(&compose::load(home)?, name, is_json),
+            Self::New(new) => new.run(&compose::load(home)?, is_json),
             Self::Call { name, arguments } => {
                 let reply = call(home, name, arguments)?;
                 show::reply(&reply, is_json)?;

@@ -4,7 +4,7 @@ use super::error::{FileError, RulesError};
 use crate::config::{Config, trusted};
 use crate::gate::Rules;
 use crate::policy::{Bundle, Folders, Groups, Labels, NamedFolder, PolicyError, SourceFile, Suite};
-use crate::tools::{Catalog, CatalogError, Places};
+use crate::tools::{Catalog, CatalogError, ManifestFaults, Places};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +64,10 @@ pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError
     let one = |reason: String| RulesError(vec![reason]);
     let file = |error: FileError| one(error.to_string());
     let all = |errors: Vec<PolicyError>| RulesError(errors.iter().map(ToString::to_string).collect());
-    let catalog = load_catalog(config).map_err(|e| one(e.to_string()))?;
+    let catalog = load_catalog(config).map_err(|e| match e {
+        CatalogError::Manifests(faults) => RulesError(faults.0.iter().map(ToString::to_string).collect()),
+        CatalogError::Folder(..) => one(e.to_string()),
+    })?;
     let mut sources = self::sources(folder, "policies", "cedar").map_err(file)?;
     sources.extend(source_if_there(&folder.join("links.toml")).map_err(file)?);
     let names = config.paths.keys().cloned().collect();
@@ -93,13 +96,14 @@ pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError
 /// The tools of a home. A secret that a tool is given must be named in the configuration.
 fn load_catalog(config: &Config) -> Result<Catalog, CatalogError> {
     let catalog = Catalog::load(&config.home.etc.join("tools.d"), &places(config))?;
+    let mut faults = Vec::new();
     for manifest in catalog.manifests() {
-        if let Some(name) = manifest.secrets.iter().find(|name| !config.secrets.contains_key(*name)) {
+        for name in manifest.secrets.iter().filter(|name| !config.secrets.contains_key(*name)) {
             let reason = format!("`{name}` is not in `[secrets]` of par.toml");
-            return Err(CatalogError::Manifest(manifest.refuse("secrets =", &reason)));
+            faults.push(manifest.refuse("secrets =", &reason));
         }
     }
-    Ok(catalog)
+    if faults.is_empty() { Ok(catalog) } else { Err(ManifestFaults(faults).into()) }
 }
 
 /// An optional file next to the policies: labels, or links of templates.

@@ -1,6 +1,6 @@
 //! All tools, and the check of a proposed call against its manifest.
 
-use super::manifest::error::ManifestError;
+use super::manifest::error::{ManifestError, ManifestFaults};
 use super::manifest::paths::Places;
 use super::manifest::tool::Manifest;
 use super::manifest::words::ResourceSpec;
@@ -85,9 +85,9 @@ pub struct Invalid {
 /// Why a catalog was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// A manifest was refused.
+    /// Manifests were refused: every fault of every file.
     #[error(transparent)]
-    Manifest(#[from] ManifestError),
+    Manifests(#[from] ManifestFaults),
     /// The folder cannot be read.
     #[error("{}: {}", .0.display(), .1)]
     Folder(std::path::PathBuf, #[source] std::io::Error),
@@ -98,13 +98,21 @@ impl Catalog {
     pub fn load(folder: &Path, places: &Places) -> Result<Self, CatalogError> {
         let at_folder = |e| CatalogError::Folder(folder.to_owned(), e);
         let files = trusted::list(folder, "toml").map_err(at_folder)?;
-        let mut catalog = Self::default();
+        let (mut catalog, mut faults) = (Self::default(), Vec::new());
         for file in files {
-            let bytes = trusted::read(&file).map_err(|e| CatalogError::Folder(file.clone(), e))?;
-            let manifest = Manifest::parse(&file, &bytes, places)?;
-            catalog.add(&file, manifest)?;
+            let bytes = match trusted::read(&file) {
+                Ok(bytes) => bytes,
+                Err(e) => {
+                    faults.push(ManifestError { file, line: None, reason: e.to_string() });
+                    continue;
+                }
+            };
+            match Manifest::parse(&file, &bytes, places) {
+                Ok(manifest) => faults.extend(catalog.add(&file, manifest).err()),
+                Err(ManifestFaults(found)) => faults.extend(found),
+            }
         }
-        Ok(catalog)
+        if faults.is_empty() { Ok(catalog) } else { Err(ManifestFaults(faults).into()) }
     }
 
     fn add(&mut self, file: &Path, manifest: Manifest) -> Result<(), ManifestError> {

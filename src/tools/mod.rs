@@ -24,8 +24,9 @@ mod catalog;
 mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
+pub use manifest::check::program_path;
 pub use manifest::content::ContentFolder;
-pub use manifest::error::ManifestError;
+pub use manifest::error::{ManifestError, ManifestFaults};
 pub use manifest::host_form::HostForm;
 pub use manifest::hosts::Reach;
 pub use manifest::paths::Places;

@@ -47,8 +47,9 @@ impl Etc {
 
     fn parse(&self, manifest: &str) -> Result<Manifest, String> {
         let file = self.path("etc/tools.d/deploy.toml");
-        let short = |e: super::ManifestError| format!("{}: {}", e.line.unwrap_or(0), e.reason);
-        Manifest::parse(&file, manifest.as_bytes(), &self.places()).map_err(short)
+        let short = |e: &super::ManifestError| format!("{}: {}", e.line.unwrap_or(0), e.reason);
+        let all = |e: super::ManifestFaults| e.0.iter().map(short).collect::<Vec<_>>().join("\n");
+        Manifest::parse(&file, manifest.as_bytes(), &self.places()).map_err(all)
     }
 }
 
@@ -157,7 +158,7 @@ fn an_impossible_manifest_is_refused_with_its_line() {
         "",
         "6: `args` is for scripts; write the arguments of a program in `command`",
     );
-    check("\"/bin/sh\"", "\"sh\"", "5: `sh` is not an absolute path");
+    check("\"/bin/sh\"", "\"bin/sh\"", "5: `bin/sh` is not an absolute path");
     check("args", "runtime = \"static\"\nargs", "7: `runtime` is for programs");
     check("\"{version}\"", "\"{other}\"", "7: `{other}` is not a declared string or integer argument");
     check(
@@ -171,8 +172,14 @@ fn an_impossible_manifest_is_refused_with_its_line() {
         "class = \"read\"",
         "3: a tool that writes must be of class `write`, `exec` or `admin`",
     );
-    check("file_bytes_max = 1073741824\n", "", "29: a tool that writes needs `file_bytes_max`");
-    check(write, "write = []", "34: `file_bytes_max` is only for tools that write");
+    check(
+        "file_bytes_max = 1073741824\n",
+        "",
+        "29: a tool that writes needs `file_bytes_max`\n    | file_bytes_max = 1048576",
+    );
+    let both = "16: `content` is for programs that write, and whose resource is not a path\n\
+                34: `file_bytes_max` is only for tools that write";
+    check(write, "write = []", both);
     check(
         write,
         "write = [\"@etc\"]",
@@ -192,7 +199,7 @@ fn an_impossible_manifest_is_refused_with_its_line() {
         "21: `@workspace/../etc` is not an absolute path without `.` and `..`",
     );
     check(write, "write = [\"@nowhere/x\"]", "21: `@nowhere` is not in `[paths]` of par.toml");
-    check("\"/usr/bin/ln\"", "\"ln\"", "22: `ln` is not an absolute path");
+    check("\"/usr/bin/ln\"", "\"bin/ln\"", "22: `bin/ln` is not an absolute path");
     let content = "incoming/{version}";
     let plain = "is not a plain name without a leading dot";
     check(content, "../{version}", &format!("16: `..` {plain}"));
@@ -226,7 +233,8 @@ fn what_a_program_is_given_is_checked_with_its_line() {
         check(write, &grant(entry), &format!("22: `{entry}` is not `unix:` with an absolute path"));
     }
     check(write, &grant("unix:/run/../x"), "22: `/run/../x` is not an absolute path without `.` and `..`");
-    let bounded = "30: a tool that is connected to hosts needs `network_bytes_max`";
+    let bounded =
+        "30: a tool that is connected to hosts needs `network_bytes_max`\n    | network_bytes_max = 10485760";
     check(write, &grant("example.com:443"), bounded);
     let twice = format!("{write}\nsecrets = [\"a.b\", \"a_b\"]");
     check(write, &twice, "22: two secrets would share the variable `PAR_SECRET_A_B`");

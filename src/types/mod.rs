@@ -11,8 +11,9 @@
 //!   that two processes hold the same one.
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
-//!   to display.
-//! * `channel`, `level`, `run_status`, `step`: the enumerations that appear on the ledger and in the API.
+//!   to display. `nearest`: the known word that a mistyped one stands for.
+//! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
+//!   the API.
 //! * `shares`: a semaphore with a bound for each key.
 //! * `laws`: the number of cases for property tests. `version`: the version of this program.
 
@@ -26,6 +27,7 @@ pub mod host;
 pub mod id;
 pub mod json;
 pub mod level;
+mod nearest;
 pub mod secret;
 pub mod shares;
 pub mod step;
@@ -38,6 +40,7 @@ pub use digest::Digest;
 pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use level::Level;
+pub use nearest::nearest;
 pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};

@@ -28,6 +28,8 @@ mod readme; // as an ordinary user too
 mod examples;
 // Links and paths in the documents lead to files and headings that exist.
 mod links;
+// Tools and rules are added by a command, and taken back if a start would refuse them.
+mod new; // as an ordinary user too
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.

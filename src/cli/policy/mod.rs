@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! * `subject`: the principal and the resource of a question that no run asks
-//! * `check`, `diff`, `explain`, `fmt`, `replay`, `test`: a subcommand each
+//! * `check`, `diff`, `explain`, `fmt`, `new`, `replay`, `test`: a subcommand each
 
 mod subject;
 mod check;
@@ -12,6 +12,7 @@ mod explain;
 mod replay;
 mod diff;
 mod fmt;
+mod new;
 
 pub(super) use subject::{key_subject, resource, role_subject};
 
@@ -23,6 +24,10 @@ use clap::Subcommand;
 pub(super) enum Policy {
     /// Check policies and tools; errors name file and line
     Check,
+    /// Add a rule and its cases, from a form that reads like a sentence
+    ///
+    /// Such as `par policy new --who operator --may read --on /var/www --until approved:release`.
+    New(new::NewPolicy),
     /// Run the policies' own tests, then check which changes to the policies the tests notice
     ///
     /// The tests are in policies/tests/*.toml. Exits with 1 if a case fails, or if a policy can be
@@ -46,6 +51,7 @@ impl Policy {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         match self {
             Self::Check => check::check(config, is_json),
+            Self::New(new) => new.run(config, is_json),
             Self::Diff(diff) => diff.run(config, is_json),
             Self::Fmt(fmt) => fmt.run(config, is_json),
             Self::Test => test::test(config, is_json),

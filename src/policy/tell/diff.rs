@@ -97,7 +97,17 @@ pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
 fn caller_with(role: Role, is_tainted: bool) -> Who {
     let taint = is_tainted.then(|| UNTRUSTED.to_owned()).into_iter().collect();
     let budget = i64::from(limits::CALLS_PER_RUN_MAX);
-    Who { role, user: None, groups: Arc::default(), ceiling: None, taint, calls_used: 0, budget, risk: 0 }
+    Who {
+        role,
+        user: None,
+        key: None,
+        groups: Arc::default(),
+        ceiling: None,
+        taint,
+        calls_used: 0,
+        budget,
+        risk: 0,
+    }
 }
 
 impl SideRuling {

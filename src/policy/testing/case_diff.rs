@@ -82,8 +82,8 @@ fn of_case(case: &Case) -> String {
 }
 
 fn of_who(who: &Who) -> String {
-    let Who { role, user, groups, ceiling, taint, calls_used, budget, risk } = who;
-    format!("{role:?} {user:?} {groups:?} {ceiling:?} {taint:?} {calls_used} {budget} {risk}")
+    let Who { role, user, key, groups, ceiling, taint, calls_used, budget, risk } = who;
+    format!("{role:?} {user:?} {key:?} {groups:?} {ceiling:?} {taint:?} {calls_used} {budget} {risk}")
 }
 
 #[cfg(test)]

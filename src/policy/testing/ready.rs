@@ -73,7 +73,8 @@ impl<'a> ReadyCase<'a> {
 impl Who {
     /// A key of the user, or a user of the host if the name starts with `os:`.
     pub(in crate::policy) fn subject(&self) -> Subject {
-        let key = || KeyId::parse("testcase").map(|id| Source::Key { id, name: "case".to_owned() });
+        let id = || self.key.clone().or_else(|| KeyId::parse("testcase"));
+        let key = || id().map(|id| Source::Key { id, name: "case".to_owned() });
         let (source, user) = match self.user.as_deref().and_then(|user| user.strip_prefix("os:")) {
             Some(name) => (Some(Source::Os { name: name.to_owned() }), None),
             None => (key(), self.user.clone()),

@@ -1,9 +1,10 @@
 //! Checks of single members of a manifest.
 
+use super::error::with_lines;
 use super::reserved::taken;
-use super::words::{Element, Limits, Program};
+use super::words::{Element, Program};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The name of the top-level argument that `from` points to, a required string.
 pub(super) fn required_string(from: &str, input: &Value) -> Result<String, String> {
@@ -16,24 +17,43 @@ pub(super) fn required_string(from: &str, input: &Value) -> Result<String, Strin
     if required && string {
         Ok(argument.to_owned())
     } else {
-        Err(format!("`from = \"{from}\"` does not point to a required string"))
+        let mend = format!(
+            "required = [\"{argument}\"]    # below [input]\n\n[input.properties.{argument}]\ntype = \"string\""
+        );
+        Err(with_lines(&format!("`from = \"{from}\"` does not point to a required string"), &mend))
     }
 }
+
+/// Where a program is looked for if only its name is given, for the error alone.
+const PROGRAM_FOLDERS: [&str; 6] =
+    ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin"];
 
 /// An absolute path of an existing regular file.
-pub(super) fn program_path(path: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(path);
-    if !path.is_absolute() {
-        return Err(format!("`{}` is not an absolute path", path.display()));
+///
+/// # Errors
+///
+/// It is not one; if only a name is given, the error says where that program is.
+pub fn program_path(path: &str) -> Result<PathBuf, String> {
+    let given = PathBuf::from(path);
+    if !given.is_absolute() {
+        let is_name = !path.is_empty() && !path.contains('/');
+        let found = PROGRAM_FOLDERS.iter().map(|folder| format!("{folder}/{path}"));
+        let found = is_name.then(|| found.filter(|path| Path::new(path).is_file()).next()).flatten();
+        let mend = found.map_or_else(String::new, |found| format!(": did you mean `{found}`?"));
+        return Err(format!("`{path}` is not an absolute path{mend}"));
     }
-    let there = std::fs::metadata(&path).map_err(|e| format!("program `{}`: {e}", path.display()))?;
+    let there = std::fs::metadata(&given).map_err(|e| format!("program `{path}`: {e}"))?;
     if !there.is_file() {
-        return Err(format!("program `{}` is not a regular file", path.display()));
+        return Err(format!("program `{path}` is not a regular file"));
     }
-    Ok(path)
+    Ok(given)
 }
 
-pub(super) fn element(word: &str) -> Result<Element, String> {
+pub(super) fn elements(words: &[String]) -> Result<Vec<Element>, String> {
+    words.iter().map(|word| element(word)).collect()
+}
+
+fn element(word: &str) -> Result<Element, String> {
     let inner = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     match inner {
         Some(name) if !name.contains(['{', '}']) => Ok(Element::Argument(name.to_owned())),
@@ -66,32 +86,17 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-pub(super) fn check_input(input: &Value) -> Result<(), String> {
+/// Every fault of the schema's top level.
+pub(super) fn check_input(input: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
     if input.pointer("/type").is_none_or(|t| t != "object") {
-        return Err("`type` is not \"object\"".to_owned());
+        faults.push(with_lines("`type` is not \"object\": write below `[input]`", "type = \"object\""));
     }
     if input.pointer("/additionalProperties").is_none_or(|open| open != false) {
-        return Err("`additionalProperties = false` is missing: an open object is refused".to_owned());
+        faults.push(with_lines(
+            "`additionalProperties = false` is missing, and an open object is refused: write below `[input]`",
+            "additionalProperties = false",
+        ));
     }
-    Ok(())
-}
-
-pub(super) fn check_limits(limits: &Limits) -> Result<(), String> {
-    let bounds = [
-        ("wall_ms_max", limits.wall_ms_max, 3_600_000),
-        ("output_bytes_max", limits.output_bytes_max as u64, 1 << 20),
-        ("memory_bytes_max", limits.memory_bytes_max, 1 << 40),
-        ("processes_max", limits.processes_max, 1 << 16),
-        // Absent is 0, which is for tools that write nothing.
-        ("file_bytes_max", limits.file_bytes_max.max(1), 1 << 40),
-        ("network_bytes_max", limits.network_bytes_max.max(1), 1 << 40),
-        ("written_bytes_max", limits.written_bytes_max.max(1), 1 << 50),
-        ("written_files_max", limits.written_files_max.max(1), 1 << 40),
-    ];
-    for (name, value, most) in bounds {
-        if value == 0 || value > most {
-            return Err(format!("`{name} = {value}` is not between 1 and {most}"));
-        }
-    }
-    Ok(())
+    faults
 }

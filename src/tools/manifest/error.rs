@@ -1,9 +1,10 @@
 //! Why a manifest was refused.
 
 use crate::types::text;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a manifest was refused, and where to fix it.
+/// One fault of a manifest, and where to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{}{}: {}", .file.display(), .line.map_or_else(String::new, |line| format!(":{line}")), text::visible(.reason)
@@ -13,31 +14,56 @@ pub struct ManifestError {
     pub file: PathBuf,
     /// Line in the file, from 1, if known.
     pub line: Option<usize>,
-    /// The reason.
+    /// The reason; lines to paste into the file follow it, each after `    | `.
     pub reason: String,
+}
+
+/// Every fault of one or more manifests, in the order of files and lines. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ManifestFaults(pub Vec<ManifestError>);
+
+impl fmt::Display for ManifestFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, fault) in self.0.iter().enumerate() {
+            write!(f, "{}{fault}", if at == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+/// A fault: the beginning of the line that it is on, and the reason.
+pub(super) type Fault = (&'static str, String);
+
+/// `reason` with lines to paste into the file.
+pub(super) fn with_lines(reason: &str, lines: &str) -> String {
+    let lines: String = lines.lines().map(|line| format!("\n    | {line}")).collect();
+    format!("{reason}{lines}")
 }
 
 /// Makes errors that point into the file.
 #[derive(Clone, Copy)]
 pub(super) struct InFile<'a> {
     pub(super) file: &'a Path,
-    pub(super) bytes: &'a [u8],
+    pub(super) text: &'a str,
 }
 
 impl InFile<'_> {
     /// An error at the first line that starts with `key`, if any.
     pub(super) fn at(&self, key: Option<&str>, reason: &str) -> ManifestError {
-        let text = String::from_utf8_lossy(self.bytes);
         let line = key.and_then(|key| {
-            text.lines().position(|line| line.trim_start().starts_with(key)).map(|at| at + 1)
+            self.text.lines().position(|line| line.trim_start().starts_with(key)).map(|at| at + 1)
         });
         ManifestError { file: self.file.to_owned(), line, reason: reason.to_owned() }
     }
 
+    /// An error at a byte of the file, if known.
+    pub(super) fn at_byte(&self, byte: Option<usize>, reason: String) -> ManifestError {
+        let line = byte.map(|byte| 1 + self.text.bytes().take(byte).filter(|b| *b == b'\n').count());
+        ManifestError { file: self.file.to_owned(), line, reason }
+    }
+
     pub(super) fn toml(&self, error: &toml::de::Error) -> ManifestError {
-        let line =
-            error.span().map(|span| 1 + self.bytes.iter().take(span.start).filter(|b| **b == b'\n').count());
-        ManifestError { file: self.file.to_owned(), line, reason: error.message().to_owned() }
+        self.at_byte(error.span().map(|span| span.start), error.message().to_owned())
     }
 }
 
@@ -49,7 +75,7 @@ mod tests {
     /// It may come from a package, and is shown on a terminal.
     #[test]
     fn what_is_repeated_of_the_file_is_visible() {
-        let file = InFile { file: Path::new("t.toml"), bytes: b"name = \"\\u001b[2J\"\n" };
+        let file = InFile { file: Path::new("t.toml"), text: "name = \"\\u001b[2J\"\n" };
         let error = file.at(Some("name"), "`\u{1b}[2J` is no name\nand \u{202e}");
         assert_eq!(error.to_string(), "t.toml:1: `\\u{1b}[2J` is no name\nand \\u{202e}");
     }

@@ -1,20 +1,21 @@
 //! One tool, as its file in `tools.d/` declares it.
 //!
 //! Parsing has two stages: `RawManifest` is the file, [`Manifest`](tool::Manifest) is its checked
-//! form. The file, its script and the paths that it grants are read; nothing is run and nothing is
-//! changed.
+//! form. Every fault of a file is reported, not only the first. The file, its script and the paths
+//! that it grants are read; nothing is run and nothing is changed.
 //!
 //! # Layout
 //!
-//! * `error`: why a file was refused.
+//! * `error`: why a file was refused. `fields`: reads a table, member by member.
 //! * `host_form`, `script`, `words`: the values of its members.
 //! * `paths`, `content`, `hosts`, `sockets`, `secrets`: what it grants.
 //! * `reserved`: names that no tool may have.
-//! * `check`, `raw`: the file.
+//! * `check`, `raw`, `read`: the file.
 //! * `tool`: the tool.
 //! * `source`: where the file declares an argument.
 
 pub(super) mod error;
+mod fields;
 pub(super) mod host_form;
 pub(super) mod script;
 pub(super) mod words;
@@ -24,7 +25,10 @@ pub(super) mod hosts;
 pub(super) mod sockets;
 pub(super) mod secrets;
 pub(super) mod reserved;
-mod check;
+pub(super) mod check;
 mod raw;
+mod read;
 pub(super) mod tool;
 mod source;
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,12 @@ impl Places {
         let path = self.spell(grant)?;
         // A grant through a link is judged by where it leads; an absent one by its path.
         let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        if real.starts_with("/proc") {
+            return Err(format!(
+                "`{grant}` is in /proc, which cannot be granted: `proc = \"self\"` gives a program its own /proc, \
+                 `proc = \"host\"` gives a builtin the host's figures"
+            ));
+        }
         for private in &self.private {
             if real.starts_with(private) || private.starts_with(&real) {
                 return Err(format!(

@@ -1,8 +1,9 @@
 //! The file as it is written, and checks of members that depend on each other. A member for a later
 //! version is refused by name, never ignored.
 
-use super::check::{element, program_path, required_string};
+use super::check::{elements, program_path, required_string};
 use super::content::ContentFolder;
+use super::error::{Fault, with_lines};
 use super::host_form::HostForm;
 use super::hosts::Reach;
 use super::paths::Places;
@@ -13,66 +14,53 @@ use super::words::{
     Stdin, WriteRoot,
 };
 use crate::types::limits;
-use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The file as written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The file as written. A required member is absent if it could not be read.
 pub(super) struct RawManifest {
-    pub(super) name: String,
-    pub(super) summary: String,
-    pub(super) class: Class,
-    pub(super) risk: Risk,
+    pub(super) name: Option<String>,
+    pub(super) summary: Option<String>,
+    pub(super) class: Option<Class>,
+    pub(super) risk: Option<Risk>,
     pub(super) builtin: Option<Builtin>,
     pub(super) command: Option<Vec<String>>,
     pub(super) interpreter: Option<String>,
     pub(super) script: Option<String>,
     pub(super) args: Option<Vec<String>>,
     pub(super) runtime: Option<Runtime>,
-    #[serde(default)]
     pub(super) output: Output,
-    #[serde(default)]
     pub(super) stdin: Stdin,
-    pub(super) untrusted_output: bool,
-    #[serde(default)]
+    pub(super) untrusted_output: Option<bool>,
     pub(super) recursive: bool,
-    pub(super) resource: RawResource,
+    pub(super) resource: Option<RawResource>,
     pub(super) sandbox: RawSandbox,
-    pub(super) limits: Limits,
-    pub(super) input: Value,
+    pub(super) limits: Option<Limits>,
+    pub(super) input: Option<Value>,
+    /// Whether all members outside tables were read.
+    pub(super) is_whole: bool,
+    /// Whether all of `[sandbox]` was read.
+    pub(super) is_sandbox_whole: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct RawResource {
-    r#type: String,
-    from: Option<String>,
-    canonical: Option<String>,
-    is: Option<String>,
-    content: Option<String>,
-    copy_in: Option<String>,
+    pub(super) r#type: String,
+    pub(super) from: Option<String>,
+    pub(super) canonical: Option<String>,
+    pub(super) is: Option<String>,
+    pub(super) content: Option<String>,
+    pub(super) copy_in: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default)]
 pub(super) struct RawSandbox {
-    #[serde(default)]
     pub(super) read: Vec<String>,
-    #[serde(default)]
     pub(super) write: Vec<String>,
-    #[serde(default)]
-    exec: Vec<String>,
-    #[serde(default)]
+    pub(super) exec: Vec<String>,
     pub(super) modes: Modes,
-    #[serde(default)]
     pub(super) connect: Vec<String>,
-    #[serde(default)]
     pub(super) addresses: Vec<String>,
-    #[serde(default)]
-    proc: ProcView,
-    #[serde(default)]
+    pub(super) proc: ProcView,
     pub(super) secrets: Vec<String>,
 }
 
@@ -80,8 +68,9 @@ pub(super) struct RawSandbox {
 pub(super) type Ends = (Vec<Connect>, Vec<String>);
 
 impl RawManifest {
-    pub(super) fn runner(&self, file: &Path) -> Result<Runner, (&'static str, String)> {
-        let say = |key, reason: &str| Err((key, reason.to_owned()));
+    /// What runs, or every fault of it.
+    pub(super) fn runner(&self, file: &Path) -> Result<Runner, Vec<Fault>> {
+        let say = |key, reason: &str| Err(vec![(key, reason.to_owned())]);
         if self.args.is_some() && self.script.is_none() {
             return say("args", "`args` is for scripts; write the arguments of a program in `command`");
         }
@@ -112,36 +101,51 @@ impl RawManifest {
         }
     }
 
-    fn program(&self, command: &[String]) -> Result<Runner, (&'static str, String)> {
+    fn program(&self, command: &[String]) -> Result<Runner, Vec<Fault>> {
         let at = |reason| ("command", reason);
-        let (path, args) = command.split_first().ok_or_else(|| at("`command` is empty".to_owned()))?;
-        let path = program_path(path).map_err(at)?;
-        let runtime = self
-            .runtime
-            .ok_or_else(|| at("a program needs `runtime = \"static\"` or `\"dynamic\"`".to_owned()))?;
-        let args = args.iter().map(|word| element(word)).collect::<Result<_, _>>().map_err(at)?;
-        Ok(Runner::Program(Program { path, args, runtime, script: None, exec: self.exec()? }))
+        let (path, args) = command.split_first().ok_or_else(|| vec![at("`command` is empty".to_owned())])?;
+        let mut faults = Vec::new();
+        let path = program_path(path).map_err(|reason| faults.push(at(reason)));
+        let runtime = self.runtime.ok_or_else(|| {
+            let reason =
+                "a program needs `runtime`: \"dynamic\" if it needs shared libraries, else \"static\"";
+            faults.push(at(with_lines(reason, "runtime = \"dynamic\"")));
+        });
+        let args = elements(args).map_err(|reason| faults.push(at(reason)));
+        let exec = self.exec().map_err(|fault| faults.push(fault));
+        match (path, runtime, args, exec) {
+            (Ok(path), Ok(runtime), Ok(args), Ok(exec)) => {
+                Ok(Runner::Program(Program { path, args, runtime, script: None, exec }))
+            }
+            _ => Err(faults),
+        }
     }
 
     /// The needs of an interpreter, and of the programs that a script starts, are unknown: they
     /// count as dynamic.
-    fn script(&self, file: &Path, interpreter: &str, script: &str) -> Result<Runner, (&'static str, String)> {
-        let path = program_path(interpreter).map_err(|reason| ("interpreter", reason))?;
-        let script = Script::load(file, script).map_err(|reason| ("script", reason))?;
-        let words = self.args.as_deref().unwrap_or_default();
-        let args = words.iter().map(|word| element(word)).collect::<Result<_, _>>();
-        let args = args.map_err(|reason| ("args", reason))?;
-        let exec = self.exec()?;
-        Ok(Runner::Program(Program { path, args, runtime: Runtime::Dynamic, script: Some(script), exec }))
+    fn script(&self, file: &Path, interpreter: &str, script: &str) -> Result<Runner, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let path = program_path(interpreter).map_err(|reason| faults.push(("interpreter", reason)));
+        let script = Script::load(file, script).map_err(|reason| faults.push(("script", reason)));
+        let args = elements(self.args.as_deref().unwrap_or_default());
+        let args = args.map_err(|reason| faults.push(("args", reason)));
+        let exec = self.exec().map_err(|fault| faults.push(fault));
+        match (path, script, args, exec) {
+            (Ok(path), Ok(script), Ok(args), Ok(exec)) => {
+                let runtime = Runtime::Dynamic;
+                Ok(Runner::Program(Program { path, args, runtime, script: Some(script), exec }))
+            }
+            _ => Err(faults),
+        }
     }
 
-    fn exec(&self) -> Result<Vec<PathBuf>, (&'static str, String)> {
+    fn exec(&self) -> Result<Vec<PathBuf>, Fault> {
         let paths = self.sandbox.exec.iter().map(|path| program_path(path));
         paths.collect::<Result<_, _>>().map_err(|reason| ("exec =", reason))
     }
 
-    pub(super) fn resource(&self, input: &Value) -> Result<ResourceSpec, String> {
-        let RawResource { r#type, from, canonical, is, .. } = &self.resource;
+    pub(super) fn resource(&self, raw: &RawResource, input: &Value) -> Result<ResourceSpec, String> {
+        let RawResource { r#type, from, canonical, is, .. } = raw;
         match (r#type.as_str(), from, canonical.as_deref(), is) {
             ("Path", Some(from), Some("path"), None) => {
                 Ok(ResourceSpec::Path { argument: required_string(from, input)? })
@@ -171,10 +175,12 @@ impl RawManifest {
     /// that the tool may change.
     pub(super) fn content(
         &self,
+        raw: &RawResource,
         resource: &ResourceSpec,
-    ) -> Result<Option<ContentFolder>, (&'static str, String)> {
+        input: &Value,
+    ) -> Result<Option<ContentFolder>, Fault> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
-        let RawResource { content, copy_in, .. } = &self.resource;
+        let RawResource { content, copy_in, .. } = raw;
         let Some(words) = content else {
             return match copy_in {
                 None => Ok(None),
@@ -187,7 +193,7 @@ impl RawManifest {
         {
             return say("content", "`content` is for programs that write, and whose resource is not a path");
         }
-        let is_required = |name: &str| required_string(&format!("/{name}"), &self.input).is_ok();
+        let is_required = |name: &str| required_string(&format!("/{name}"), input).is_ok();
         let folder = ContentFolder::parse(words, copy_in.as_deref(), is_required);
         folder.map(Some).map_err(|reason| ("content", reason))
     }
@@ -216,16 +222,16 @@ impl RawManifest {
         self.sandbox.read.iter().chain(&self.sandbox.write).map(folder).collect()
     }
 
-    pub(super) fn check_writing(&self) -> Result<(), (&'static str, String)> {
+    pub(super) fn check_writing(&self, limits: &Limits, raw: &RawResource) -> Result<(), Fault> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         if self.sandbox.write.is_empty() {
             if self.sandbox.modes != Modes::Refuse {
                 return say("modes", "`modes` is only for tools that write");
             }
             let said = [
-                ("file_bytes_max", self.limits.file_bytes_max),
-                ("written_bytes_max", self.limits.written_bytes_max),
-                ("written_files_max", self.limits.written_files_max),
+                ("file_bytes_max", limits.file_bytes_max),
+                ("written_bytes_max", limits.written_bytes_max),
+                ("written_files_max", limits.written_files_max),
             ];
             return match said.into_iter().find(|(_, most)| *most > 0) {
                 None => Ok(()),
@@ -235,26 +241,30 @@ impl RawManifest {
         if self.builtin.is_some() {
             return say("write =", "a builtin writes nothing");
         }
-        if !matches!(self.class, Class::Write | Class::Exec | Class::Admin) {
+        if !matches!(self.class, None | Some(Class::Write | Class::Exec | Class::Admin)) {
             return say("class", "a tool that writes must be of class `write`, `exec` or `admin`");
         }
-        if self.resource.r#type == "Path" {
+        if raw.r#type == "Path" {
             return say(
                 "write =",
                 "a tool that writes must have a resource with an id, or `Host`, not a path",
             );
         }
-        match self.limits.file_bytes_max {
-            0 => say("[limits]", "a tool that writes needs `file_bytes_max`"),
+        match limits.file_bytes_max {
+            0 => {
+                let reason =
+                    with_lines("a tool that writes needs `file_bytes_max`", "file_bytes_max = 1048576");
+                Err(("[limits]", reason))
+            }
             _ => Ok(()),
         }
     }
 
     /// A tool that reads below a folder must declare it, and no other tool may.
-    pub(super) fn check_recursive(&self) -> Result<(), (&'static str, String)> {
+    pub(super) fn check_recursive(&self, raw: &RawResource) -> Result<(), Fault> {
         let say = |reason: String| Err(("recursive", reason));
         match self.builtin {
-            _ if self.recursive && self.resource.r#type != "Path" => {
+            _ if self.recursive && raw.r#type != "Path" => {
                 say("`recursive` is for tools whose resource is a path".to_owned())
             }
             Some(Builtin::SearchFiles) if !self.recursive => Err((
@@ -270,7 +280,7 @@ impl RawManifest {
 
     /// The sockets, and the entries that are hosts. PAR does not see what is done over a
     /// connection: it is more than reading.
-    pub(super) fn connect(&self, places: &Places) -> Result<Ends, (&'static str, String)> {
+    pub(super) fn connect(&self, places: &Places) -> Result<Ends, Fault> {
         let entries = &self.sandbox.connect;
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         let (sockets, hosts): (Vec<_>, Vec<_>) =
@@ -282,7 +292,7 @@ impl RawManifest {
             Some(builtin) if builtin != Builtin::HttpGet && !entries.is_empty() => {
                 return say("connect =", "this builtin makes no connections");
             }
-            _ if self.class == Class::Read && !entries.is_empty() => {
+            _ if self.class == Some(Class::Read) && !entries.is_empty() => {
                 return say("class", "a tool with `connect` cannot be of class `read`");
             }
             // A program that can open connections of its own could pass descriptors over a socket
@@ -307,7 +317,8 @@ impl RawManifest {
         &self,
         reach: &Reach,
         resource: &ResourceSpec,
-    ) -> Result<(), (&'static str, String)> {
+        limits: &Limits,
+    ) -> Result<(), Fault> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         let by_url = matches!(resource, ResourceSpec::Host { form: HostForm::Url, .. });
         match (self.builtin, reach.is_empty()) {
@@ -315,14 +326,17 @@ impl RawManifest {
             (Some(Builtin::HttpGet), false) if !by_url => {
                 say("[resource]", "`http_get` needs `type = \"Host\"` with `canonical = \"url\"`")
             }
-            (_, false) => match self.limits.network_bytes_max {
-                0 => say("[limits]", "a tool that is connected to hosts needs `network_bytes_max`"),
+            (_, false) => match limits.network_bytes_max {
+                0 => {
+                    let reason = "a tool that is connected to hosts needs `network_bytes_max`";
+                    Err(("[limits]", with_lines(reason, "network_bytes_max = 10485760")))
+                }
                 _ => Ok(()),
             },
             (_, true) if matches!(resource, ResourceSpec::Host { .. }) => {
                 say("[resource]", "a tool about a host needs `connect`")
             }
-            (_, true) if self.limits.network_bytes_max != 0 => {
+            (_, true) if limits.network_bytes_max != 0 => {
                 say("network_bytes_max", "`network_bytes_max` is for tools with hosts in `connect`")
             }
             (_, true) => Ok(()),
@@ -331,7 +345,7 @@ impl RawManifest {
 
     /// Scripts and secrets are passed as names in `/proc`, so their tools get a `/proc` to find
     /// them in.
-    pub(super) fn proc(&self) -> Result<ProcView, (&'static str, String)> {
+    pub(super) fn proc(&self) -> Result<ProcView, Fault> {
         let needs_proc = self.script.is_some() || !self.sandbox.secrets.is_empty();
         match (self.sandbox.proc, self.builtin) {
             (ProcView::Host, None) => Err(("proc", "`proc = \"host\"` is for builtins".to_owned())),

@@ -1,8 +1,8 @@
 //! One tool, complete and checked.
 
-use super::check::{check_elements, check_input, check_limits, check_name};
+use super::check::{check_elements, check_input, check_name};
 use super::content::ContentFolder;
-use super::error::{InFile, ManifestError};
+use super::error::{Fault, InFile, ManifestError, ManifestFaults};
 use super::hosts::Reach;
 use super::paths::Places;
 use super::raw::RawManifest;
@@ -86,7 +86,7 @@ impl Manifest {
     /// An error about this manifest, at the first line that starts with `key`.
     #[must_use]
     pub fn refuse(&self, key: &str, reason: &str) -> ManifestError {
-        InFile { file: &self.file, bytes: self.text.as_bytes() }.at(Some(key), reason)
+        InFile { file: &self.file, text: &self.text }.at(Some(key), reason)
     }
 
     /// How long the preparation of a call may take, in milliseconds.
@@ -111,45 +111,62 @@ impl Manifest {
 
 impl Manifest {
     /// Parses and checks the bytes of the manifest `file`.
-    pub fn parse(file: &Path, bytes: &[u8], places: &Places) -> Result<Self, ManifestError> {
-        let refuse = InFile { file, bytes };
-        let text = std::str::from_utf8(bytes).map_err(|_| refuse.at(None, "is not UTF-8"))?;
-        let raw: RawManifest = toml::from_str(text).map_err(|e| refuse.toml(&e))?;
-        let no = |what: &str, reason: &str| refuse.at(Some(what), reason);
+    ///
+    /// # Errors
+    ///
+    /// Every fault of the file, except that a fault which hides others, such as a line that is not
+    /// TOML, is reported alone.
+    pub fn parse(file: &Path, bytes: &[u8], places: &Places) -> Result<Self, ManifestFaults> {
+        let text = std::str::from_utf8(bytes).map_err(|_| {
+            let reason = "is not UTF-8".to_owned();
+            ManifestFaults(vec![ManifestError { file: file.to_owned(), line: None, reason }])
+        })?;
+        let in_file = InFile { file, text };
+        let (raw, found) = RawManifest::read(in_file).map_err(|e| ManifestFaults(vec![e]))?;
+        let mut checks = ManifestChecks { in_file, found };
+        let made = checks.manifest(raw, places, Digest::sha256(bytes));
+        let mut found = checks.found;
+        found.sort_by_key(|fault| fault.line);
+        match made {
+            Some(manifest) if found.is_empty() => Ok(manifest),
+            _ => Err(ManifestFaults(found)),
+        }
+    }
+}
 
-        check_name(&raw.name).map_err(|reason| no("name", &reason))?;
-        if raw.summary.trim().is_empty() {
-            return Err(no("summary", "`summary` is empty"));
-        }
-        let runner = raw.runner(file).map_err(|(key, reason)| no(key, &reason))?;
-        check_input(&raw.input).map_err(|reason| no("[input]", &reason))?;
-        let resource = raw.resource(&raw.input).map_err(|reason| no("[resource]", &reason))?;
-        raw.check_recursive().map_err(|(key, reason)| no(key, &reason))?;
-        let (connect, hosts) = raw.connect(places).map_err(|(key, reason)| no(key, &reason))?;
-        let reach = Reach::read(&hosts, &raw.sandbox.addresses, &resource);
-        let reach = reach.map_err(|(key, reason)| no(key, &reason))?;
-        raw.check_reach(&reach, &resource).map_err(|(key, reason)| no(key, &reason))?;
-        let proc = raw.proc().map_err(|(key, reason)| no(key, &reason))?;
-        check_secrets(&raw.sandbox.secrets).map_err(|reason| no("secrets =", &reason))?;
-        if let Runner::Program(program) = &runner {
+/// The faults so far. A check that depends on a member which could not be read is left out.
+struct ManifestChecks<'a> {
+    in_file: InFile<'a>,
+    found: Vec<ManifestError>,
+}
+
+impl ManifestChecks<'_> {
+    /// The manifest, if every part of it could be made.
+    fn manifest(&mut self, raw: RawManifest, places: &Places, digest: Digest) -> Option<Manifest> {
+        self.check_words(&raw);
+        let runner = raw.is_whole.then(|| self.runner(&raw)).flatten();
+        if let (Some(Runner::Program(program)), Some(input)) = (&runner, &raw.input) {
             let key = if program.script.is_some() { "args" } else { "command" };
-            check_elements(program, &raw.input).map_err(|reason| no(key, &reason))?;
+            self.take(check_elements(program, input).map_err(|reason| (key, reason)));
         }
-        let read = raw.sandbox.read.iter().map(|grant| places.resolve(grant));
-        let read = read.collect::<Result<_, _>>().map_err(|reason| no("read =", &reason))?;
-        let write = raw.write(&resource, places).map_err(|reason| no("write =", &reason))?;
-        let spelled = raw.spelled(places).map_err(|reason| no("[sandbox]", &reason))?;
-        check_limits(&raw.limits).map_err(|reason| no("[limits]", &reason))?;
-        raw.check_writing().map_err(|(key, reason)| no(key, &reason))?;
-        let content = raw.content(&resource).map_err(|(key, reason)| no(key, &reason))?;
-        let mut manifest = Self {
-            name: raw.name,
-            summary: raw.summary,
-            class: raw.class,
-            risk: raw.risk,
-            runner,
-            untrusted_output: raw.untrusted_output,
-            resource,
+        let resource = self.resource(&raw);
+        let grants = self.grants(&raw, resource.as_ref(), places);
+        let proc = raw.is_whole.then(|| self.take(raw.proc())).flatten();
+        let content = match (&raw.resource, &resource, &raw.input) {
+            (Some(given), Some(resource), Some(input)) if raw.is_whole && raw.is_sandbox_whole => {
+                self.take(raw.content(given, resource, input))?
+            }
+            _ => None,
+        };
+        let Grants { read, write, spelled, connect, reach } = grants?;
+        let mut manifest = Manifest {
+            name: raw.name?,
+            summary: raw.summary?,
+            class: raw.class?,
+            risk: raw.risk?,
+            runner: runner?,
+            untrusted_output: raw.untrusted_output?,
+            resource: resource?,
             content,
             recursive: raw.recursive,
             read,
@@ -157,18 +174,103 @@ impl Manifest {
             modes: raw.sandbox.modes,
             reach,
             spelled,
-            proc,
+            proc: proc?,
             secrets: raw.sandbox.secrets,
             connect,
             output: raw.output,
             stdin: raw.stdin,
-            limits: raw.limits.complete(),
-            input: raw.input,
-            file: file.to_owned(),
-            text: text.to_owned(),
-            digest: Digest::sha256(bytes),
+            limits: raw.limits?.complete(),
+            input: raw.input?,
+            file: self.in_file.file.to_owned(),
+            text: self.in_file.text.to_owned(),
+            digest,
         };
         manifest.digest = manifest.script().map_or(manifest.digest, |script| script.bind(manifest.digest));
-        Ok(manifest)
+        Some(manifest)
     }
+
+    /// Members that depend on no other.
+    fn check_words(&mut self, raw: &RawManifest) {
+        if let Some(name) = &raw.name {
+            self.take(check_name(name).map_err(|reason| ("name", reason)));
+        }
+        if raw.summary.as_ref().is_some_and(|summary| summary.trim().is_empty()) {
+            self.refuse("summary", "`summary` is empty");
+        }
+        for reason in raw.input.iter().flat_map(check_input) {
+            self.refuse("[input]", &reason);
+        }
+        self.take(check_secrets(&raw.sandbox.secrets).map_err(|reason| ("secrets =", reason)));
+    }
+
+    fn runner(&mut self, raw: &RawManifest) -> Option<Runner> {
+        let faults = match raw.runner(self.in_file.file) {
+            Ok(runner) => return Some(runner),
+            Err(faults) => faults,
+        };
+        faults.iter().for_each(|(key, reason)| self.refuse(key, reason));
+        None
+    }
+
+    fn resource(&mut self, raw: &RawManifest) -> Option<ResourceSpec> {
+        let (given, input) = (raw.resource.as_ref()?, raw.input.as_ref()?);
+        if raw.is_whole {
+            self.take(raw.check_recursive(given));
+        }
+        self.take(raw.resource(given, input).map_err(|reason| ("[resource]", reason)))
+    }
+
+    /// What the tool may reach. `None` if a part of it could not be read.
+    fn grants(
+        &mut self,
+        raw: &RawManifest,
+        resource: Option<&ResourceSpec>,
+        places: &Places,
+    ) -> Option<Grants> {
+        let read: Vec<Result<PathBuf, String>> =
+            raw.sandbox.read.iter().map(|grant| places.resolve(grant)).collect();
+        let read: Vec<Option<PathBuf>> =
+            read.into_iter().map(|one| self.take(one.map_err(|reason| ("read =", reason)))).collect();
+        let resource = resource?;
+        let write = self.take(raw.write(resource, places).map_err(|reason| ("write =", reason)));
+        let spelled = match read.iter().all(Option::is_some) && write.is_some() {
+            true => self.take(raw.spelled(places).map_err(|reason| ("[sandbox]", reason))),
+            false => None,
+        };
+        let ends = self.take(raw.connect(places));
+        let reach = ends
+            .as_ref()
+            .and_then(|(_, hosts)| self.take(Reach::read(hosts, &raw.sandbox.addresses, resource)));
+        if let (Some(limits), Some(given), true) = (&raw.limits, &raw.resource, raw.is_sandbox_whole) {
+            if let Some(reach) = reach.as_ref().filter(|_| raw.is_whole) {
+                self.take(raw.check_reach(reach, resource, limits));
+            }
+            self.take(raw.check_writing(limits, given));
+        }
+        let (connect, _) = ends?;
+        Some(Grants {
+            read: read.into_iter().collect::<Option<_>>()?,
+            write: write?,
+            spelled: spelled?,
+            connect,
+            reach: reach?,
+        })
+    }
+
+    fn refuse(&mut self, key: &str, reason: &str) {
+        self.found.push(self.in_file.at(Some(key), reason));
+    }
+
+    fn take<T>(&mut self, checked: Result<T, Fault>) -> Option<T> {
+        checked.map_err(|(key, reason)| self.refuse(key, &reason)).ok()
+    }
+}
+
+/// What a tool may reach.
+struct Grants {
+    read: Vec<PathBuf>,
+    write: Vec<WriteRoot>,
+    spelled: Vec<PathBuf>,
+    connect: Vec<Connect>,
+    reach: Reach,
 }

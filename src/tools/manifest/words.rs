@@ -257,8 +257,7 @@ impl ProcView {
 }
 
 /// Bounds of one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Time from the go to the end, in milliseconds, by the launcher's clock.
     pub wall_ms_max: u64,
@@ -269,17 +268,13 @@ pub struct Limits {
     /// Processes and threads at the same time.
     pub processes_max: u64,
     /// The largest file that the tool writes, in bytes; 0 for a tool that writes no files.
-    #[serde(default)]
     pub file_bytes_max: u64,
     /// All connections of one call, both directions together, in bytes; 0 for a tool without hosts.
-    #[serde(default)]
     pub network_bytes_max: u64,
     /// What one call adds to the folders that it may change, in bytes on disk; by default the limit
     /// of one file.
-    #[serde(default)]
     pub written_bytes_max: u64,
     /// Files and folders that one call adds to them; 10,000 by default.
-    #[serde(default)]
     pub written_files_max: u64,
 }
 

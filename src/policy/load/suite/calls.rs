@@ -6,7 +6,7 @@ use super::case::{Case, CasePlace, Expect, NOW_US, Offered, Who, Yes};
 use super::words::{Many, RawGroups, check_combinations, each, moment};
 use crate::auth::Role;
 use crate::policy::request::question::{Counts, UNTRUSTED};
-use crate::types::{Channel, limits};
+use crate::types::{Channel, KeyId, limits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -18,6 +18,7 @@ pub(in crate::policy) struct RawCase {
     name: String,
     role: Many,
     user: Option<String>,
+    key: Option<String>,
     #[serde(default)]
     groups: Vec<String>,
     ceiling: Option<BTreeSet<String>>,
@@ -109,7 +110,7 @@ impl RawCase {
             self.tool.words().iter().flat_map(|tool| resources.iter().map(move |resource| (tool, resource)))
         };
         let mut cases = Vec::new();
-        for who in each(&self.role, &self.who(), &self.groups, groups)? {
+        for who in each(&self.role, &self.who()?, &self.groups, groups)? {
             for (tool, resource) in combined() {
                 cases.push(Case {
                     place: place.clone(),
@@ -132,17 +133,22 @@ impl RawCase {
         Ok(cases)
     }
 
-    fn who(&self) -> Who {
-        Who {
+    fn who(&self) -> Result<Who, String> {
+        let key = self
+            .key
+            .as_deref()
+            .map(|word| KeyId::parse(word).ok_or_else(|| format!("`key`: `{word}` is not the id of a key")));
+        Ok(Who {
             role: Role::Viewer,
             user: self.user.clone(),
+            key: key.transpose()?,
             groups: Arc::default(),
             ceiling: self.ceiling.clone(),
             taint: tainted(&self.taint, self.tainted),
             calls_used: self.calls_used,
             budget: self.budget.unwrap_or(i64::from(limits::CALLS_PER_RUN_MAX)),
             risk: self.risk,
-        }
+        })
     }
 }
 
@@ -162,6 +168,7 @@ impl RawOffered {
         Who {
             role: Role::Viewer,
             user: self.user.clone(),
+            key: None,
             groups: Arc::default(),
             ceiling: self.ceiling.clone(),
             taint: tainted(&self.taint, self.tainted),

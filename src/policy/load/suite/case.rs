@@ -5,7 +5,7 @@ use crate::policy::power::Power;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::question::Counts;
 use crate::policy::uses::{Door, Ran};
-use crate::types::Channel;
+use crate::types::{Channel, KeyId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -48,6 +48,8 @@ pub(in crate::policy) struct Offered {
 pub(in crate::policy) struct Who {
     pub(in crate::policy) role: Role,
     pub(in crate::policy) user: Option<String>,
+    /// The id of the key; `None` stands for any key.
+    pub(in crate::policy) key: Option<KeyId>,
     pub(in crate::policy) groups: Arc<Groups>,
     /// The tools in the session's ceiling; `None` means all of them.
     pub(in crate::policy) ceiling: Option<BTreeSet<String>>,

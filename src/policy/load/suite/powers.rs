@@ -53,6 +53,7 @@ impl RawUse {
         let who = Who {
             role: crate::auth::Role::Viewer,
             user: self.user.clone(),
+            key: None,
             groups: Arc::default(),
             ceiling: None,
             taint: BTreeSet::new(),

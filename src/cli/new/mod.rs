@@ -1,0 +1,26 @@
+//! New files of `etc/`: tools and rules that a person adds with a command.
+//!
+//! The person's own process writes them, never a server. A file is written next to its place and
+//! renamed, and no file is overwritten. What was added is loaded as a start would load it; if that
+//! fails, or the new cases do not hold, everything is taken back.
+//!
+//! # Layout
+//!
+//! * `added`: writes files, and takes them back
+//! * `place`: a file or folder of this host
+//! * `case`: a case of the policies' own tests
+//! * `proposal`: adds a rule with its cases, and checks it
+//! * `program`: what a program needs
+//! * `tool`: `par tool new`
+
+mod added;
+mod place;
+mod case;
+mod proposal;
+mod program;
+mod tool;
+
+pub(super) use case::{NewCase, covered, text, words};
+pub(super) use place::FoundPlace;
+pub(super) use proposal::Proposal;
+pub(super) use tool::NewTool;

@@ -1,0 +1,58 @@
+//! A file or folder of this host, as rules and cases name it.
+
+use crate::cli::exit::Fail;
+use crate::config::Config;
+use std::path::PathBuf;
+
+/// A file or folder that exists.
+pub(in crate::cli) struct FoundPlace {
+    /// As it was given, without a slash at the end.
+    pub(in crate::cli) written: String,
+    /// The path on this host, without links.
+    pub(in crate::cli) real: PathBuf,
+    /// As a rule names it: the real path, or a whole name of `[paths]`.
+    pub(in crate::cli) in_rule: String,
+    /// Paths for cases: itself and, if it is a folder, something below it.
+    pub(in crate::cli) in_cases: Vec<String>,
+}
+
+impl FoundPlace {
+    /// Finds an absolute path, or `@` and a name of `[paths]` with folders below it.
+    pub(in crate::cli) fn find(config: &Config, written: &str) -> Result<Self, Fail> {
+        let trimmed = if written.len() > 1 { written.trim_end_matches('/') } else { written };
+        let path = match trimmed.strip_prefix('@').map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
+            Some((name, below)) => {
+                let known = config.paths.get(name).ok_or_else(|| unknown(config, name))?;
+                if below.is_empty() { known.clone() } else { known.join(below) }
+            }
+            None => PathBuf::from(trimmed),
+        };
+        if !path.is_absolute() {
+            return Err(Fail::usage(format!("`{written}` is not an absolute path")));
+        }
+        let at = path.display();
+        let real =
+            std::fs::canonicalize(&path).map_err(|e| Fail::usage(format!("`{written}`: {at}: {e}")))?;
+        let is_name = trimmed.starts_with('@') && !trimmed.contains('/');
+        let in_rule = if is_name { Some(trimmed.to_owned()) } else { real.to_str().map(str::to_owned) };
+        let in_rule = in_rule.ok_or_else(|| Fail::usage(format!("`{written}` is not UTF-8")))?;
+        let mut in_cases = vec![in_rule.clone()];
+        if real.is_dir() {
+            in_cases.push(format!("{in_rule}/any"));
+        }
+        Ok(Self { written: trimmed.to_owned(), real, in_rule, in_cases })
+    }
+
+    /// A file to try a call on: the first regular file of the folder, if it has one.
+    pub(super) fn example(&self) -> String {
+        let items = std::fs::read_dir(&self.real).into_iter().flatten().flatten();
+        let is_file = |item: &std::fs::DirEntry| item.file_type().is_ok_and(|kind| kind.is_file());
+        let first = items.filter(is_file).map(|item| item.path()).min();
+        first.as_ref().unwrap_or(&self.real).display().to_string()
+    }
+}
+
+fn unknown(config: &Config, name: &str) -> Fail {
+    let names: Vec<String> = config.paths.keys().map(|name| format!("`@{name}`")).collect();
+    Fail::usage(format!("`@{name}` is not in `[paths]` of par.toml; the names are {}", names.join(", ")))
+}

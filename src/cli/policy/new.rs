@@ -1,0 +1,479 @@
+//! `par policy new`: a rule with its cases, from a form that reads like a sentence.
+
+use crate::auth::Role;
+use crate::cli::exit::Fail;
+use crate::cli::new::{FoundPlace, NewCase, Proposal, covered, text, words};
+use crate::cli::tool::unknown;
+use crate::cli::{compose, key};
+use crate::config::Config;
+use crate::tools::{Catalog, Class, IdKind, Manifest, ResourceSpec, check_id};
+use crate::types::{HostPort, nearest};
+use clap::Args;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+/// Users of cases, who exist only there.
+const MEMBER: &str = "a-member";
+const APPROVER: &str = "an-approver";
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct NewPolicy {
+    /// Who may: a role, `user:NAME`, `group:NAME` or `key:NAME`
+    #[arg(long, value_name = "WHO")]
+    who: String,
+    /// What they may do: a tool, or a class of tools (`read`, `write`, `exec`, `net`, `admin`)
+    #[arg(long, value_name = "WHAT")]
+    may: String,
+    /// On what: a path, `@` and a name of `[paths]`, `project:NAME`, `service:NAME`, `job:NAME` or
+    /// `host:NAME`
+    #[arg(long, value_name = "OBJECT")]
+    on: String,
+    /// Only after a person's yes: `approved:GROUP` by another user in the group, or `confirmed`
+    #[arg(long, value_name = "YES")]
+    until: Option<String>,
+    /// Name of the rule [default: made of the other words]
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Also add the path to `read` in the manifests of the tools, if they may not read it yet
+    #[arg(long)]
+    grant: bool,
+}
+
+/// Who a rule is for.
+enum Holder {
+    Role(Role),
+    User(String),
+    Group(String),
+    /// The id of a key, and the name it was found by.
+    Key(String, String),
+}
+
+/// What a rule is about.
+enum Object {
+    Path(FoundPlace),
+    Id(IdKind, String),
+    Host(String),
+}
+
+/// The yes that a call needs.
+enum Yes {
+    Approved(String),
+    Confirmed,
+}
+
+impl NewPolicy {
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let rules = compose::load_rules(config)?;
+        let holder = Holder::parse(config, &self.who)?;
+        let object = Object::parse(config, &self.on)?;
+        let yes = self.until.as_deref().map(|word| Yes::parse(config, word)).transpose()?;
+        let tools = self.tools(config, &rules.catalog, &object)?;
+        let (tools, changed) = self.reaching(config, tools, &object)?;
+        let id = self.rule_id()?;
+        let cases =
+            alike(&tools).iter().flat_map(|tools| cases(tools, &holder, &object, yes.as_ref())).collect();
+        let groups = match &yes {
+            Some(Yes::Approved(group)) => vec![(group.clone(), APPROVER.to_owned())],
+            Some(Yes::Confirmed) | None => Vec::new(),
+        };
+        let proposal = Proposal {
+            command: "policy new",
+            stem: format!("60-{id}"),
+            changed,
+            rule: self.rule(&id, &rules.catalog, &holder, &object, yes.as_ref()),
+            groups,
+            cases,
+            next: vec!["par reload    # if a server runs".to_owned(), "par policy test".to_owned()],
+            ..Proposal::default()
+        };
+        proposal.add(config, is_json)
+    }
+
+    /// The tools that the rule is for.
+    fn tools<'a>(
+        &self,
+        config: &Config,
+        catalog: &'a Catalog,
+        object: &Object,
+    ) -> Result<Vec<&'a Manifest>, Fail> {
+        let may = self.may.as_str();
+        if let Some(tool) = catalog.find(may) {
+            return match object.is_of(tool) {
+                true => Ok(vec![tool]),
+                false => Err(Fail::usage(format!(
+                    "the tool `{may}` is about a {}, and `--on {}` is not one",
+                    tool.resource.kind(),
+                    self.on
+                ))),
+            };
+        }
+        let classes = Class::ALL.map(Class::as_str);
+        if !classes.contains(&may) {
+            let names = catalog.manifests().map(|manifest| manifest.name.as_str());
+            let close = nearest(may, classes.into_iter().chain(names));
+            let mend = close.map_or_else(
+                || format!("the classes are {}; `par tool list` shows the tools", classes.join(", ")),
+                |close| format!("did you mean `{close}`?"),
+            );
+            return Err(Fail::usage(format!("`--may`: {}: {mend}", unknown(config, may))));
+        }
+        let of_class: Vec<&Manifest> = catalog
+            .manifests()
+            .map(|manifest| &**manifest)
+            .filter(|manifest| manifest.class.as_str() == may && object.is_of(manifest))
+            .collect();
+        match of_class.is_empty() {
+            true => Err(Fail::usage(format!("no tool of the class `{may}` is about `{}`", self.on))),
+            false => Ok(of_class),
+        }
+    }
+
+    /// The tools whose manifests grant the path, and the manifests to change for the others.
+    fn reaching<'a>(
+        &self,
+        config: &Config,
+        tools: Vec<&'a Manifest>,
+        object: &Object,
+    ) -> Result<(Vec<&'a Manifest>, Vec<(PathBuf, String)>), Fail> {
+        let Object::Path(place) = object else { return Ok((tools, Vec::new())) };
+        let is_granted = |tool: &&Manifest| tool.read.iter().any(|root| place.real.starts_with(root));
+        let (within, without): (Vec<&Manifest>, Vec<&Manifest>) = tools.into_iter().partition(is_granted);
+        if !self.grant && !within.is_empty() {
+            return Ok((within, Vec::new()));
+        }
+        let mut changed = Vec::new();
+        let mut lines = String::new();
+        for tool in &without {
+            let (line, text) = with_read(tool, &place.written).ok_or_else(|| {
+                Fail::usage(format!(
+                    "{}: `read` is not on one line: add `{}` to it by hand",
+                    tool.file.display(),
+                    place.written
+                ))
+            })?;
+            lines += &format!("\n{}:{}\n    | {}", tool.file.display(), line.0, line.1);
+            changed.push((tool.file.clone(), text));
+        }
+        if self.grant {
+            return Ok((within.into_iter().chain(without).collect(), changed));
+        }
+        let home = config.home.etc.display();
+        Err(Fail::usage(format!(
+            "no tool for `--may {}` may read `{}`, and a rule can only narrow what a manifest grants. Add it \
+             to `read` in {home}/tools.d/, or say `--grant` to do so:{lines}",
+            self.may, place.written
+        )))
+    }
+
+    fn rule_id(&self) -> Result<String, Fail> {
+        let made = || {
+            let spoken = format!("{}-{}-{}", self.who, self.may, self.on);
+            let plain: String = spoken
+                .chars()
+                .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+                .collect();
+            let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
+            parts.join("-").chars().take(60).collect()
+        };
+        let id: String = self.id.clone().unwrap_or_else(made);
+        check_id(&id).map_err(|e| Fail::usage(format!("`--id {id}`: {e}")))?;
+        Ok(id)
+    }
+
+    fn rule(
+        &self,
+        id: &str,
+        catalog: &Catalog,
+        holder: &Holder,
+        object: &Object,
+        yes: Option<&Yes>,
+    ) -> String {
+        let action = match catalog.find(&self.may) {
+            Some(tool) => format!("action == PAR::Action::{}", text(&tool.name)),
+            None => format!("action in PAR::Action::{}", text(&self.may)),
+        };
+        let scope = format!("(\n    {},\n    {action},\n    {}\n)", holder.cedar(), object.cedar());
+        let permit = format!("@id({})\npermit {scope};\n", text(id));
+        let Some(yes) = yes else { return permit };
+        let id = text(&format!("{id}-asks"));
+        let (gate, advice, word) = match yes {
+            Yes::Approved(group) => (
+                format!("@require_approval({})", text(group)),
+                format!("another user in the group {group} must approve this"),
+                "approved",
+            ),
+            Yes::Confirmed => {
+                ("@require_confirm(\"\")".to_owned(), "a person must confirm this".to_owned(), "confirmed")
+            }
+        };
+        let or = if word == "confirmed" { " || context.call.approved == \"approved\"" } else { "" };
+        format!(
+            "{permit}\n@id({id})\n{gate}\n@advice({})\nforbid {scope}\nunless {{ context.call.approved == \
+             \"{word}\"{or} }};\n",
+            text(&advice)
+        )
+    }
+}
+
+impl Holder {
+    fn parse(config: &Config, word: &str) -> Result<Self, Fail> {
+        if let Some(role) = Role::parse(word) {
+            return Ok(Self::Role(role));
+        }
+        match word.split_once(':') {
+            Some(("user", name)) if !name.is_empty() => Ok(Self::User(name.to_owned())),
+            Some(("group", name)) if config.groups.contains_key(name) => Ok(Self::Group(name.to_owned())),
+            Some(("group", name)) => Err(unknown_group(name)),
+            Some(("key", name)) => {
+                let found = key::find(config, name)?;
+                let id = found.get("id").and_then(Value::as_str).unwrap_or_default();
+                Ok(Self::Key(id.to_owned(), name.to_owned()))
+            }
+            _ => {
+                let roles = Role::ALL.map(Role::as_str);
+                let close = nearest(word, roles).map_or_else(
+                    || format!("expected {}, user:NAME, group:NAME or key:NAME", roles.join(", ")),
+                    |close| format!("did you mean `{close}`?"),
+                );
+                Err(Fail::usage(format!("`--who {word}`: {close}")))
+            }
+        }
+    }
+
+    fn cedar(&self) -> String {
+        let (kind, id) = match self {
+            Self::Role(role) => ("Role", role.as_str()),
+            Self::User(name) => ("User", name.as_str()),
+            Self::Group(name) => ("Group", name.as_str()),
+            Self::Key(id, _) => ("ApiKey", id.as_str()),
+        };
+        format!("principal in PAR::{kind}::{}", text(id))
+    }
+
+    /// For messages, with the lines of a case that name the caller.
+    fn caller(&self) -> (String, String) {
+        match self {
+            Self::Role(role) => {
+                let (covered, _) = covered(*role);
+                (covered.join(" and "), format!("role = {}", words(&covered)))
+            }
+            Self::User(name) => {
+                (format!("the user {name}"), format!("role = \"operator\"\nuser = {}", text(name)))
+            }
+            Self::Group(name) => (
+                format!("a user in the group {name}"),
+                format!("role = \"operator\"\nuser = \"{MEMBER}\"\ngroups = [{}]", text(name)),
+            ),
+            Self::Key(id, name) => {
+                (format!("the key {name}"), format!("role = \"operator\"\nkey = {}", text(id)))
+            }
+        }
+    }
+
+    /// Callers that the rule is not for.
+    fn others(&self) -> (String, String) {
+        match self {
+            Self::Role(role) => {
+                let (_, others) = covered(*role);
+                (others.join(" and "), format!("role = {}", words(&others)))
+            }
+            Self::User(_) | Self::Group(_) | Self::Key(..) => {
+                ("another operator".to_owned(), "role = \"operator\"\nuser = \"another\"".to_owned())
+            }
+        }
+    }
+}
+
+impl Object {
+    fn parse(config: &Config, word: &str) -> Result<Self, Fail> {
+        if word.starts_with(['/', '@']) {
+            return FoundPlace::find(config, word).map(Self::Path);
+        }
+        let wrong = || {
+            Fail::usage(format!(
+                "`--on {word}`: expected a path, `@` and a name of `[paths]`, project:NAME, service:NAME, \
+                 job:NAME or host:NAME"
+            ))
+        };
+        let (kind, name) = word.split_once(':').ok_or_else(wrong)?;
+        if kind == "host" {
+            let is_known =
+                name == "localhost" || HostPort::parse(name).is_ok_and(|host| host.as_str() == name);
+            return match is_known {
+                true => Ok(Self::Host(name.to_owned())),
+                false => {
+                    Err(Fail::usage(format!("`--on {word}`: expected `host:localhost` or host:NAME:PORT")))
+                }
+            };
+        }
+        let kind =
+            IdKind::ALL.into_iter().find(|known| known.as_str().to_lowercase() == kind).ok_or_else(wrong)?;
+        check_id(name).map_err(|e| Fail::usage(format!("`--on {word}`: {e}")))?;
+        Ok(Self::Id(kind, name.to_owned()))
+    }
+
+    fn is_of(&self, tool: &Manifest) -> bool {
+        match (self, &tool.resource) {
+            (Self::Path(_), ResourceSpec::Path { .. }) => true,
+            (Self::Id(kind, _), ResourceSpec::Id { kind: of, .. }) => kind == of,
+            (Self::Host(name), ResourceSpec::Fixed { id, .. }) => name == id,
+            (Self::Host(name), ResourceSpec::Host { .. }) => name != "localhost",
+            _ => false,
+        }
+    }
+
+    fn cedar(&self) -> String {
+        match self {
+            Self::Path(place) => format!("resource in PAR::Path::{}", text(&place.in_rule)),
+            Self::Id(kind, id) => format!("resource == PAR::{}::{}", kind.as_str(), text(id)),
+            Self::Host(id) => format!("resource == PAR::Host::{}", text(id)),
+        }
+    }
+
+    /// For messages, with the resources of a case.
+    fn shown(&self) -> (String, Vec<String>) {
+        match self {
+            Self::Path(place) => (place.written.clone(), place.in_cases.clone()),
+            Self::Id(kind, id) => (format!("the {} {id}", kind.as_str().to_lowercase()), vec![id.clone()]),
+            Self::Host(id) if id == "localhost" => ("this host".to_owned(), Vec::new()),
+            Self::Host(id) => (id.clone(), vec![id.clone()]),
+        }
+    }
+}
+
+impl Yes {
+    fn parse(config: &Config, word: &str) -> Result<Self, Fail> {
+        match word.split_once(':') {
+            Some(("approved", group)) if config.groups.contains_key(group) => {
+                Ok(Self::Approved(group.to_owned()))
+            }
+            Some(("approved", group)) => Err(unknown_group(group)),
+            None if word == "confirmed" => Ok(Self::Confirmed),
+            _ => Err(Fail::usage(format!("`--until {word}`: expected approved:GROUP or confirmed"))),
+        }
+    }
+}
+
+/// The tools, those with the same arguments in one list: a case covers such a list.
+fn alike<'a>(tools: &[&'a Manifest]) -> Vec<Vec<&'a Manifest>> {
+    let mut lists: Vec<Vec<&Manifest>> = Vec::new();
+    for tool in tools {
+        let same =
+            lists.iter_mut().find(|list| list.first().is_some_and(|one| arguments(one) == arguments(tool)));
+        match same {
+            Some(list) => list.push(tool),
+            None => lists.push(vec![tool]),
+        }
+    }
+    lists
+}
+
+/// The cases of tools with the same arguments.
+fn cases(tools: &[&Manifest], holder: &Holder, object: &Object, yes: Option<&Yes>) -> Vec<NewCase> {
+    let ((who, caller), (others, other)) = (holder.caller(), holder.others());
+    let (on, resources) = object.shown();
+    let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
+    let case = |name: String, caller: &str, more: String, expect, is_needed| NewCase {
+        name,
+        caller: caller.to_owned(),
+        tools: names.clone(),
+        arguments: tools.first().map(|tool| arguments(tool)).unwrap_or_default(),
+        resources: resources.clone(),
+        more,
+        expect,
+        is_needed,
+    };
+    let call = format!("{} on {on}", names.join(", "));
+    let approver = format!("approver = \"{APPROVER}\"\n");
+    let none = String::new;
+    let mut cases = match yes {
+        None => vec![case(format!("{who} may call {call}"), &caller, none(), "allow", true)],
+        Some(Yes::Approved(group)) => vec![
+            case(
+                format!("{who} may call {call} only after the group {group} has approved"),
+                &caller,
+                format!("asks = [{}]\n", text(group)),
+                "needs_approval",
+                true,
+            ),
+            case(
+                format!("{who} may call {call} once it is approved"),
+                &caller,
+                format!("approved = \"approved\"\n{approver}"),
+                "allow",
+                true,
+            ),
+        ],
+        Some(Yes::Confirmed) => vec![
+            case(
+                format!("{who} may call {call} only after a person has confirmed"),
+                &caller,
+                none(),
+                "needs_approval",
+                true,
+            ),
+            case(
+                format!("{who} may call {call} once it is confirmed"),
+                &caller,
+                "approved = \"confirmed\"\n".to_owned(),
+                "allow",
+                true,
+            ),
+        ],
+    };
+    cases.push(case(format!("{others} may not call {call}"), &other, none(), "deny", false));
+    cases
+}
+
+/// Arguments that the tool's schema requires, other than the resource, with values that it accepts.
+fn arguments(tool: &Manifest) -> Map<String, Value> {
+    let resource = match &tool.resource {
+        ResourceSpec::Path { argument }
+        | ResourceSpec::Id { argument, .. }
+        | ResourceSpec::Host { argument, .. } => argument.as_str(),
+        ResourceSpec::Fixed { .. } => "",
+    };
+    let required = tool.input.get("required").and_then(Value::as_array).into_iter().flatten();
+    let names = required.filter_map(Value::as_str).filter(|name| *name != resource);
+    names.map(|name| (name.to_owned(), sample(tool.input.pointer(&format!("/properties/{name}"))))).collect()
+}
+
+fn sample(schema: Option<&Value>) -> Value {
+    let member = |name: &str| schema.and_then(|schema| schema.get(name));
+    if let Some(first) = member("enum").and_then(Value::as_array).and_then(|all| all.first()) {
+        return first.clone();
+    }
+    match member("type").and_then(Value::as_str) {
+        Some("integer") => member("minimum").cloned().unwrap_or_else(|| Value::from(1)),
+        Some("boolean") => Value::from(false),
+        Some("array") => Value::Array(Vec::new()),
+        _ => {
+            let least = member("minLength").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+            Value::from("1".repeat(least.unwrap_or(1).clamp(1, 64)))
+        }
+    }
+}
+
+/// The line of a manifest that lists `read`, and the manifest's text, with `path` added. `None` if
+/// the list is not on one line.
+fn with_read(tool: &Manifest, path: &str) -> Option<((usize, String), String)> {
+    let at = tool.text.lines().position(|line| line.trim_start().starts_with("read ="))?;
+    let line = tool.text.lines().nth(at)?;
+    let (head, tail) = line.rsplit_once(']')?;
+    let gap = if head.trim_end().ends_with('[') { "" } else { ", " };
+    let new = format!("{head}{gap}{}]{tail}", text(path));
+    let lines: Vec<&str> = tool
+        .text
+        .lines()
+        .enumerate()
+        .map(|(one, line)| if one == at { new.as_str() } else { line })
+        .collect();
+    Some(((at + 1, new.clone()), format!("{}\n", lines.join("\n"))))
+}
+
+/// A group that a rule names must be in par.toml.
+fn unknown_group(name: &str) -> Fail {
+    Fail::usage(format!(
+        "the group `{name}` is not in `[groups]` of par.toml: add it there\n    | {name} = [\"ana\", \"os:root\"]"
+    ))
+}

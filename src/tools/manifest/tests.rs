@@ -1,0 +1,162 @@
+//! Every fault of a file is reported at once.
+
+use super::error::ManifestFaults;
+use super::paths::Places;
+use super::tool::Manifest;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn parse(text: &str) -> Result<Manifest, String> {
+    let names = BTreeMap::from([("logs".to_owned(), "/var/log".into())]);
+    let places = Places { names, private: vec!["/srv/par/etc".into()] };
+    let file = Path::new("/srv/par/etc/tools.d/cert.toml");
+    Manifest::parse(file, text.as_bytes(), &places).map_err(|faults: ManifestFaults| faults.to_string())
+}
+
+const GOOD: &str = r#"name = "cert"
+summary = "Show when a certificate ends."
+class = "read"
+risk = "low"
+command = ["/bin/sh", "-c", "true", "{path}"]
+runtime = "dynamic"
+untrusted_output = true
+
+[resource]
+type = "Path"
+from = "/path"
+canonical = "path"
+
+[sandbox]
+read = ["/etc/ssl/certs"]
+
+[limits]
+wall_ms_max = 10000
+output_bytes_max = 65536
+memory_bytes_max = 268435456
+processes_max = 8
+
+[input]
+type = "object"
+additionalProperties = false
+required = ["path"]
+
+[input.properties.path]
+type = "string"
+"#;
+
+/// Finding B5: a tool of a person's own took 12 rounds, one for each missing member.
+#[test]
+fn a_file_with_only_a_command_gets_every_fault_and_its_lines_at_once() {
+    let found = parse("command = [\"openssl\", \"version\"]\n").expect_err("nearly everything is missing");
+    let expect = r#"/srv/par/etc/tools.d/cert.toml: the table `[limits]` is missing: add it at the end
+    | [limits]
+    | wall_ms_max = 10000
+    | output_bytes_max = 65536
+    | memory_bytes_max = 268435456
+    | processes_max = 8
+/srv/par/etc/tools.d/cert.toml: the table `[sandbox]` is missing: add it at the end
+    | [sandbox]
+    | read = []    # folders that the tool may read
+/srv/par/etc/tools.d/cert.toml: the table `[resource]` is missing: add it at the end
+    | [resource]
+    | type = "Host"
+    | is = "localhost"    # the call is about this host
+/srv/par/etc/tools.d/cert.toml: the table `[input]` is missing: add it at the end
+    | [input]
+    | type = "object"
+    | additionalProperties = false
+/srv/par/etc/tools.d/cert.toml:1: a program needs `runtime`: "dynamic" if it needs shared libraries, else "static"
+    | runtime = "dynamic"
+/srv/par/etc/tools.d/cert.toml:1: `untrusted_output` is missing: add
+    | untrusted_output = true    # a run that reads the output is tainted
+/srv/par/etc/tools.d/cert.toml:1: `risk` is missing: add
+    | risk = "low"    # low, medium or high
+/srv/par/etc/tools.d/cert.toml:1: `class` is missing: add
+    | class = "read"    # read, write, exec, net or admin
+/srv/par/etc/tools.d/cert.toml:1: `summary` is missing: add
+    | summary = "One sentence for the model and for people."
+/srv/par/etc/tools.d/cert.toml:1: `name` is missing: add
+    | name = "cert"
+"#;
+    let mut expect: Vec<&str> = expect.lines().collect();
+    let mut found: Vec<&str> = found.lines().collect();
+    // Where the program is depends on the machine.
+    let program = found.iter().position(|line| line.contains(":1: `openssl` is not an absolute path"));
+    found.remove(program.expect("the program"));
+    found.sort_unstable();
+    expect.sort_unstable();
+    assert_eq!(found, expect);
+}
+
+/// Finding B5: pasting what the errors show makes the file load.
+#[test]
+fn what_the_errors_say_to_paste_makes_the_manifest_load() {
+    let mut top = String::from("command = [\"/bin/sh\", \"-c\", \"true\"]\n");
+    let mut tables = String::new();
+    let found = parse(&top).expect_err("nearly everything is missing");
+    for fault in found.split("/srv/par/etc/tools.d/cert.toml") {
+        let lines: String = fault
+            .lines()
+            .filter_map(|line| line.strip_prefix("    | "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        if lines.starts_with('[') { tables += &lines } else { top += &lines }
+    }
+    let manifest = parse(&format!("{top}{tables}")).expect("a manifest");
+    assert_eq!(manifest.name, "cert");
+}
+
+/// Findings A13 and B5.
+#[test]
+fn faults_in_every_table_are_reported_together_with_their_lines() {
+    assert!(parse(GOOD).is_ok(), "{:?}", parse(GOOD));
+    let broken = GOOD
+        .replace("class", "clas")
+        .replace("\"low\"", "\"small\"")
+        .replace("\"/bin/sh\"", "\"sh\"")
+        .replace("from = \"/path\"", "from = \"/file\"\ncolour = 1")
+        .replace("[\"/etc/ssl/certs\"]", "[\"/proc\", \"certs\", \"@nowhere\"]")
+        .replace("wall_ms_max = 10000", "wall_ms_max = 0\nwall_s = 1")
+        .replace("output_bytes_max = 65536\n", "")
+        .replace("additionalProperties = false\n", "");
+    let found = parse(&broken).expect_err("faults");
+    let lines: Vec<&str> =
+        found.lines().filter_map(|line| line.strip_prefix("/srv/par/etc/tools.d/cert.toml")).collect();
+    let sh =
+        ["/usr/bin/sh", "/usr/local/bin/sh", "/bin/sh"].into_iter().find(|path| Path::new(path).is_file());
+    let expect = [
+        ":3: unknown key `clas`: did you mean `class`?".to_owned(),
+        ":4: unknown variant `small`, expected one of `low`, `medium`, `high`".to_owned(),
+        ":9: `from = \"/file\"` does not point to a required string".to_owned(),
+        ":12: unknown key `colour` in `[resource]`: expected one of type, from, canonical, is, content, copy_in"
+            .to_owned(),
+        ":16: `/proc` is in /proc, which cannot be granted: `proc = \"self\"` gives a program its own /proc, \
+         `proc = \"host\"` gives a builtin the host's figures"
+            .to_owned(),
+        ":16: `certs` is not an absolute path without `.` and `..`".to_owned(),
+        ":16: `@nowhere` is not in `[paths]` of par.toml".to_owned(),
+        ":18: `output_bytes_max` is missing: add below `[limits]`".to_owned(),
+        ":19: `wall_ms_max = 0` is not between 1 and 3600000".to_owned(),
+        ":20: unknown key `wall_s` in `[limits]`: expected one of wall_ms_max, output_bytes_max, \
+         memory_bytes_max, processes_max, file_bytes_max, network_bytes_max, written_bytes_max, written_files_max"
+            .to_owned(),
+        ":24: `additionalProperties = false` is missing, and an open object is refused: write below `[input]`"
+            .to_owned(),
+    ];
+    assert_eq!(lines, expect);
+    let only = GOOD.replace("\"/bin/sh\"", "\"sh\"");
+    let sh = sh.map_or_else(String::new, |path| format!(": did you mean `{path}`?"));
+    let expect = format!("/srv/par/etc/tools.d/cert.toml:5: `sh` is not an absolute path{sh}");
+    assert_eq!(parse(&only).map(|_| ()), Err(expect));
+}
+
+/// A syntax error hides the rest, and is reported alone.
+#[test]
+fn a_line_that_is_not_toml_is_the_only_fault() {
+    let found = parse("class = read\nname = \n").expect_err("not TOML");
+    assert_eq!(
+        found.lines().next().map(|line| line.starts_with("/srv/par/etc/tools.d/cert.toml:1: ")),
+        Some(true)
+    );
+    assert!(!found.contains("is missing"), "{found}");
+}

@@ -1,0 +1,68 @@
+//! The known word that a mistyped one most likely stands for.
+
+/// The one of `known` that `word` is most likely a misspelling of: at most one edit for three
+/// characters, and the first of several that are as near.
+///
+/// An edit inserts, removes or replaces a character, or swaps two neighbours.
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = word.chars().count().div_ceil(3);
+    known
+        .into_iter()
+        .map(|one| (edits(word, one), one))
+        .filter(|(edits, _)| (1..=most).contains(edits))
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, one)| one)
+}
+
+/// The number of edits between two words; words of more than 64 bytes are far from any other.
+fn edits(from: &str, to: &str) -> usize {
+    if from.len().max(to.len()) > 64 {
+        return usize::MAX;
+    }
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    // Distances of the prefixes of `to` from the last two prefixes of `from`.
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=to.len()).collect();
+    let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX);
+    for (row, have) in from.iter().enumerate() {
+        let mut next = vec![row + 1];
+        for (column, want) in to.iter().enumerate() {
+            let replaced = at(&last, column) + usize::from(have != want);
+            let edited = at(&last, column + 1).min(at(&next, column)) + 1;
+            let earlier = column.checked_sub(1);
+            let is_swap = earlier.is_some_and(|earlier| {
+                to.get(earlier) == Some(have)
+                    && row.checked_sub(1).and_then(|row| from.get(row)) == Some(want)
+            });
+            let swapped = if is_swap { at(&before, column - 1) + 1 } else { usize::MAX };
+            next.push(replaced.min(edited).min(swapped));
+        }
+        before = std::mem::replace(&mut last, next);
+    }
+    at(&last, to.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_misspelling_finds_its_word_and_another_word_finds_none() {
+        let known = ["class", "command", "risk", "read"];
+        for (word, expect) in [
+            ("clas", Some("class")),
+            ("calss", Some("class")),
+            ("comand", Some("command")),
+            ("commands", Some("command")),
+            ("raed", Some("read")),
+            ("rsik", Some("risk")),
+            ("class", None),
+            ("colour", None),
+            ("", None),
+            ("x", None),
+        ] {
+            assert_eq!(nearest(word, known), expect, "{word}");
+        }
+    }
+}

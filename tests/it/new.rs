@@ -1,0 +1,151 @@
+//! Tools and rules that a person adds with one command.
+
+use crate::support::{TestHome, text};
+use std::path::Path;
+
+/// Every file below `etc/`, with its text.
+fn files(home: &TestHome) -> Vec<(String, String)> {
+    let (mut found, mut folders) = (Vec::new(), vec![home.path("etc")]);
+    while let Some(folder) = folders.pop() {
+        for item in std::fs::read_dir(folder).expect("folder") {
+            let path = item.expect("entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push((path.display().to_string(), std::fs::read_to_string(&path).expect("text")));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A folder that every user may read, with one file.
+fn site(home: &TestHome) -> String {
+    let site = home.beside("site");
+    std::fs::create_dir(&site).expect("folder");
+    std::fs::write(site.join("index.html"), "hello\nworld\n").expect("file");
+    site.canonicalize().expect("real").to_str().expect("UTF-8").to_owned()
+}
+
+/// Finding B5: one command in place of twelve rounds and a rule.
+#[test]
+fn a_program_becomes_a_tool_with_its_rule_and_cases_by_one_command() {
+    let home = TestHome::init();
+    let site = site(&home);
+    let new = ["tool", "new", "lines_of", "--program", "/usr/bin/wc", "--arg", "-l", "--arg", "--", "--arg"];
+    let told = home.expect(0, &[&new[..], &["{path}", "--read", &site]].concat());
+    for line in [
+        "wrote etc/tools.d/lines_of.toml",
+        "wrote etc/policies/50-lines_of.cedar",
+        "wrote etc/policies/tests/50-lines_of.toml",
+        "  allow  operator and admin may call lines_of on",
+        "  deny   viewer and approver may not call lines_of",
+        "par reload",
+    ] {
+        assert!(told.contains(line), "{line:?} in {told}");
+    }
+    let file = format!("{site}/index.html");
+    let called = home.expect(0, &["tool", "call", "lines_of", &format!("{{\"path\":\"{file}\"}}")]);
+    assert!(called.contains(&format!("2 {file}")), "{called}");
+    home.expect(3, &["tool", "call", "lines_of", "{\"path\":\"/etc/hostname\"}"]);
+    let score = home.expect(0, &["policy", "test"]);
+    assert!(score.contains("mutation score 100 %"), "{score}");
+    // Nothing is overwritten.
+    let before = files(&home);
+    let again = home.par(&[&new[..], &["{path}", "--read", &site]].concat());
+    assert_eq!(again.status.code(), Some(2));
+    assert!(
+        text(&again.stderr).contains("exists already: nothing is overwritten"),
+        "{}",
+        text(&again.stderr)
+    );
+    assert_eq!(files(&home), before);
+}
+
+/// Whatever fails leaves `etc/` as it was, to the byte.
+#[test]
+fn what_a_start_would_refuse_is_taken_back() {
+    let home = TestHome::init();
+    let site = site(&home);
+    let before = files(&home);
+    let private = home.path("data").display().to_string();
+    let script = home.beside("script.sh");
+    std::fs::write(&script, "#!/bin/sh\n").expect("file");
+    let script = script.display().to_string();
+    for (args, expect) in [
+        (vec!["tool", "new", "mine", "--program", "wc"], "did you mean `/usr/bin/wc`?"),
+        (vec!["tool", "new", "mine", "--program", &script], "is a script"),
+        (
+            vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--read", &private],
+            "which no tool may see",
+        ),
+        (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--arg", "{path}"], "say with `--read`"),
+        (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--read", "/proc"], "cannot be granted"),
+        (vec!["tool", "new", "read", "--program", "/usr/bin/wc"], "a class of tools"),
+        (vec!["tool", "new", "../x", "--program", "/usr/bin/wc"], "does not match"),
+        (vec!["tool", "new", "git_clone", "--program", "/usr/bin/wc"], "is shipped and disabled"),
+        // The shipped cases say that no viewer is offered a tool.
+        (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--role", "viewer"], "offered: viewer"),
+        (
+            vec!["policy", "new", "--who", "operater", "--may", "read", "--on", "@logs"],
+            "did you mean `operator`?",
+        ),
+        (
+            vec!["policy", "new", "--who", "group:release", "--may", "read", "--on", "@logs"],
+            "release = [\"ana\"",
+        ),
+        (
+            vec!["policy", "new", "--who", "operator", "--may", "raed", "--on", "@logs"],
+            "did you mean `read`?",
+        ),
+        (
+            vec!["policy", "new", "--who", "operator", "--may", "deploy", "--on", "@logs"],
+            "is about a Project",
+        ),
+        (
+            vec!["policy", "new", "--who", "operator", "--may", "read", "--on", "@logs"],
+            "already do exactly this",
+        ),
+        (
+            vec!["policy", "new", "--who", "operator", "--may", "read", "--on", &site],
+            "    | read = [\"@logs\", \"@workspace\", \"",
+        ),
+        (
+            vec!["policy", "new", "--who", "viewer", "--may", "read", "--on", "@logs"],
+            "viewers and approvers read no files",
+        ),
+    ] {
+        let refused = home.par(&args);
+        let told = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains(expect), "{args:?}: {expect:?} in {told}");
+        assert_eq!(files(&home), before, "{args:?}");
+    }
+}
+
+/// A rule from a sentence, with a gate, on a folder that no tool was granted before.
+#[test]
+fn a_rule_is_made_from_a_sentence_and_holds() {
+    let home = TestHome::init();
+    let site = site(&home);
+    let release = std::fs::read_to_string(home.path("etc/par.toml")).expect("text");
+    home.configure(&release.replace("# release =", "release ="));
+    let new = ["policy", "new", "--who", "operator", "--may", "read", "--on", &site];
+    let told =
+        home.expect(0, &[&new[..], &["--until", "approved:release", "--grant", "--id", "site"]].concat());
+    assert!(told.contains("@require_approval(\"release\")"), "{told}");
+    assert!(home.path("etc/policies/60-site.cedar").is_file());
+    let file = format!("{{\"path\":\"{site}/index.html\"}}");
+    home.expect(4, &["tool", "call", "read_file", &file]);
+    // A rule for one user, and for one key, which a case can name.
+    home.key("blogger", "operator");
+    home.expect(0, &["policy", "new", "--who", "user:ben", "--may", "deploy", "--on", "project:blog"]);
+    home.expect(0, &["policy", "new", "--who", "key:blogger", "--may", "deploy", "--on", "project:shop"]);
+    let score = home.expect(0, &["policy", "test"]);
+    assert!(score.contains("mutation score 100 %"), "{score}");
+    let cases =
+        std::fs::read_to_string(home.path("etc/policies/tests/60-key-blogger-deploy-project-shop.toml"));
+    assert!(cases.expect("cases").contains("\nkey = \""));
+    assert!(!Path::new("etc").exists(), "nothing is written elsewhere");
+}
