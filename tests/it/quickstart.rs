@@ -5,6 +5,7 @@
 use crate::support::{TestHome, signal, text};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The beginning of the last line before quickstart only serves.
@@ -21,7 +22,7 @@ impl Tour {
     /// Starts `command`, a quickstart, and reads until it serves.
     pub(crate) fn start(command: &mut Command) -> Self {
         command.env("PAR_SERVER__LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("par starts");
+        let mut child = command.process_group(0).spawn().expect("par starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("standard output"));
         let mut shown = String::new();
         while !shown.lines().last().is_some_and(|line| line.starts_with(SERVES)) {
@@ -33,9 +34,11 @@ impl Tour {
         Self { child, stdout, shown }
     }
 
-    /// Interrupts it as Ctrl-C does. Returns its exit code and what else it printed.
+    /// Interrupts it as Ctrl-C does, with all its processes. Returns its exit code and what else it
+    /// printed.
     pub(crate) fn interrupt(mut self) -> (Option<i32>, String) {
-        signal(self.child.id(), nix::sys::signal::Signal::SIGINT);
+        let group = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("pid"));
+        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).expect("signal");
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("output");
         (self.child.wait().expect("ends").code(), rest)
