@@ -100,6 +100,12 @@ pub fn server_url() -> Option<String> {
     env::var("PAR_URL").ok().filter(|url| !url.is_empty())
 }
 
+/// Whether a shell with this environment finds programs in `folder` (`PATH`).
+#[must_use]
+pub fn is_on_search_path(folder: &Path) -> bool {
+    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|one| one == folder))
+}
+
 /// Whether standard output may be coloured: a terminal, and no `NO_COLOR` (no-color.org).
 #[must_use]
 pub fn is_color_wanted() -> bool {

@@ -24,6 +24,8 @@ mod ledger;
 mod vectors;
 // The commands in the documents work.
 mod readme; // as an ordinary user too
+// The first command leaves a home in which a person can go on.
+mod quickstart; // as an ordinary user too
 // The examples do what their page says.
 mod examples;
 // Links and paths in the documents lead to files and headings that exist.

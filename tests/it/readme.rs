@@ -2,23 +2,13 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start a shell for what people type in one")]
 
+mod walk;
+
 use crate::support::{TestHome, binary, copy_folder, text};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 const POLICY: &str = include_str!("../../docs/policy.md");
-
-/// Every block marked `sh` runs to its end, on a separate home.
-#[test]
-fn shell_blocks_run() {
-    let readme = include_str!("../../README.md");
-    let blocks = blocks(readme, "sh");
-    assert!(blocks.len() >= 4, "the README has lost its blocks");
-    let home = TestHome::init();
-    for block in blocks {
-        run(&home, &block);
-    }
-}
 
 /// The guide to tools: its worked example is a tool that works.
 #[test]
@@ -93,18 +83,6 @@ fn the_guide_to_policy_shows_what_is_refused_and_how() {
         counts[usize::from(code == Some(2))] += 1;
     }
     assert!(counts[0] >= 2 && counts[1] >= 12, "the guide has lost its rules: {counts:?}");
-}
-
-/// The two commands at the top are the ones that CI runs.
-#[test]
-fn the_first_commands_are_those_of_ci() {
-    let readme = include_str!("../../README.md");
-    let first = blocks(readme, "").into_iter().next().expect("a block");
-    assert_eq!(first, "cargo run -- quickstart\ncargo test\n");
-    assert!(
-        include_str!("../../.ci/run").contains("\ncargo test --locked\n"),
-        "CI runs another test command"
-    );
 }
 
 /// The blocks about scripts, in order, against a server.
@@ -212,4 +190,10 @@ pub(crate) fn blocks(document: &str, word: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// The info strings of the fenced blocks of a document, in order.
+fn kinds(document: &str) -> Vec<&str> {
+    let fences = document.lines().filter_map(|line| line.strip_prefix("```"));
+    fences.step_by(2).collect()
 }

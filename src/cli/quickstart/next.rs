@@ -1,0 +1,90 @@
+//! What quickstart prints at its end: where the dashboard is, and what to do next.
+
+use super::key::{DAYS, NAME};
+use crate::config::{Home, is_on_search_path};
+use std::path::{Path, PathBuf};
+
+/// How another terminal reaches this program and this home.
+pub(super) struct NextSteps {
+    root: PathBuf,
+    /// The settings that another terminal needs, each as `NAME=value`.
+    settings: Vec<String>,
+}
+
+impl NextSteps {
+    /// To be called before the process locks itself: it looks at its own program.
+    pub(super) fn new(home: &Home) -> Self {
+        let mut settings = Vec::new();
+        // Any other etc/ was named by a flag or is the service's: no variable names it.
+        if home.etc == home.root.join("etc") {
+            settings.push(format!("PAR_HOME={}", quoted(&home.root)));
+        }
+        let program = std::env::current_exe().ok();
+        let folder = program.as_deref().and_then(Path::parent);
+        if let Some(folder) = folder.filter(|folder| !is_on_search_path(folder)) {
+            settings.push(format!("PATH={}:$PATH", quoted(folder)));
+        }
+        Self { root: home.root.clone(), settings }
+    }
+
+    /// The next steps at a server that listens on `url`.
+    pub(super) fn steps(&self, url: &str, key: &str) -> String {
+        let export = match self.settings.as_slice() {
+            [] => String::new(),
+            settings => format!("  export {}\n", settings.join(" ")),
+        };
+        format!(
+            "
+Look:  {url}/ui/   (log in with the key above)
+
+Try, in another terminal:
+{export}  par run 'deploy(project=\"demo\", version=\"1.0.1\")'     # waits for a person: you
+  par approval list                                     # then: par approval approve ID
+  par audit show decision:deny                          # what was refused, and by which rule
+
+From a program:
+  export PAR_KEY={key}
+  curl -s {url}/agent/run -H \"Authorization: Bearer $PAR_KEY\" \\
+    -H 'content-type: application/json' -d '{{\"message\": \"how is this server doing?\"}}'
+
+Next:  a rule and a tool of your own, and a model: README.md
+
+Ctrl-C stops the server."
+        )
+    }
+
+    /// What stays when the server stops.
+    pub(super) fn farewell(&self) -> String {
+        format!(
+            "\nThe server stops. Its home {} stays, with the ledger and all keys. The key `{NAME}` expires \
+             {DAYS} days after this start; the next quickstart replaces it.\n\
+             Start again: par serve        Revoke the key: par key revoke {NAME}",
+            self.root.display()
+        )
+    }
+}
+
+/// The path as a shell reads it back.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+    use std::path::Path;
+
+    #[test]
+    fn a_shell_reads_a_path_back_as_it_is() {
+        for (path, expect) in [
+            ("/srv/par-home", "/srv/par-home"),
+            ("/srv/my home", "'/srv/my home'"),
+            ("/srv/it's", r"'/srv/it'\''s'"),
+            ("/srv/$HOME:x", "'/srv/$HOME:x'"),
+        ] {
+            assert_eq!(quoted(Path::new(path)), expect);
+        }
+    }
+}
