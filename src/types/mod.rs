@@ -39,5 +39,5 @@ pub use level::Level;
 pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};
-pub use step::{Decision, StepStatus};
+pub use step::{Decision, RefusalClass, StepStatus};
 pub use version::VERSION;
