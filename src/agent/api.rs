@@ -3,11 +3,11 @@
 use crate::ledger::AppendError;
 use crate::ledger::payload::RunReplyPayload;
 use crate::tools::Manifest;
-use crate::types::{RunId, SessionId};
+use crate::types::{RunId, SessionId, limits, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use crate::ledger::payload::{Step, StepLedger, Usage};
+pub use crate::ledger::payload::{Step, StepLedger, StepRefusal, Usage};
 pub use crate::types::RunStatus;
 
 /// A message to the agent. Unknown fields are refused. Fields of later versions are known by name,
@@ -77,6 +77,44 @@ impl RunReply {
         let Self { run, session, status, answer, limit, steps, usage, ledger: _ } = self.clone();
         RunReplyPayload { run, session, status, answer, limit, steps, usage }
     }
+}
+
+impl RunReply {
+    /// A line for each refusal by a person: how many calls, by whom, and the reason.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<String> {
+        let mut counts: Vec<(&StepRefusal, u64)> = Vec::new();
+        for refused in self.steps.iter().filter_map(|step| step.refused.as_ref()) {
+            match counts.iter_mut().find(|(known, _)| *known == refused) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((refused, 1)),
+            }
+        }
+        let line = |(refused, count): (&StepRefusal, u64)| {
+            let calls = if count == 1 { "1 call was".to_owned() } else { format!("{count} calls were") };
+            let said = |text: &String| text::visible_line(text::prefix(text, limits::SHOWN_BYTES_MAX));
+            match (&refused.by, refused.reason.as_ref().map(said)) {
+                (None, _) => format!("{calls} not approved in time"),
+                (Some(by), Some(reason)) => format!("{calls} refused by {}: {reason}", said(by)),
+                (Some(by), None) => format!("{calls} refused by {}", said(by)),
+            }
+        };
+        counts.into_iter().map(line).collect()
+    }
+}
+
+/// What a call could not read, in words: counts from its result, without names.
+#[must_use]
+pub fn unread(result: &Value) -> Option<String> {
+    let count = |list: &str| result.get(list)?.get("unreadable")?.as_u64().filter(|count| *count > 0);
+    let one = |count: u64, noun: &str| match count {
+        1 => format!("1 {noun}"),
+        many => format!("{many} {noun}s"),
+    };
+    let files = count("files_skipped_by").map(|files| one(files, "file"));
+    let folders = count("folders_skipped_by").map(|folders| one(folders, "folder"));
+    let what: Vec<String> = files.into_iter().chain(folders).collect();
+    (!what.is_empty()).then(|| format!("{} may not be read", what.join(" and ")))
 }
 
 impl From<RunReplyPayload> for RunReply {

@@ -19,7 +19,8 @@ mod resume;
 mod requests;
 
 pub use api::{
-    LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger, ToolView, Usage,
+    LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger, StepRefusal,
+    ToolView, Usage, unread,
 };
 pub use resume::{Requesters, ResumeError};
 pub use shared::Agent;

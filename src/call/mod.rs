@@ -9,7 +9,7 @@
 //!
 //! * `object`: what prepare found.
 //! * `exclusion`: what a call leaves out below its object.
-//! * `held`: the child that waits for the permit.
+//! * `held`: the child that waits for the permit. `unprepared`: why no child waits.
 //! * `end`: how a call ended.
 //! * `connection`: the connections that a call asked for.
 //! * `execution`: end, output and the layers that were enforced.
@@ -20,10 +20,12 @@ mod object;
 mod exclusion;
 mod execution;
 mod held;
+mod unprepared;
 
 pub use connection::{Connection, Connections};
 pub use end::End;
 pub use exclusion::Exclusion;
 pub use execution::{Execution, Given};
 pub use held::{Held, Prepared};
-pub use object::{Beneath, Content, FileId, FileKind, Listing, Object, PathObject};
+pub use object::{Beneath, Content, FileId, FileKind, Listing, Object, PathObject, UnreadableObject};
+pub use unprepared::Unprepared;

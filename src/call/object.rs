@@ -1,5 +1,6 @@
 //! What a call is about, as prepare found it.
 
+use crate::types::text;
 use serde::{Deserialize, Serialize};
 
 /// Device and inode: the identity of a file.
@@ -38,8 +39,43 @@ pub enum Object {
         /// The remaining names, joined by `/`; no `.` or `..` among them.
         rest: String,
     },
-    /// Outside the tool's roots, or not accessible; the two cases are not distinguished.
+    /// It lies in the tool's roots, and the rights of this host keep the tool's user from it.
+    /// Whether a caller learns this depends on what the rules say about the path.
+    Unreadable(UnreadableObject),
+    /// Outside the tool's roots, or not accessible for another reason; the cases are not
+    /// distinguished.
     Outside,
+}
+
+/// A file or folder that the tool's user may not read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadableObject {
+    /// The file or folder that refuses. Nothing below it was looked at.
+    pub at: PathObject,
+    /// The remaining names of the path, joined by `/`, if `at` is a folder above it that may not be
+    /// searched: whether they exist is not known. Otherwise empty.
+    pub rest: String,
+    /// The user that tools run as here.
+    pub uid: u32,
+}
+
+impl UnreadableObject {
+    /// The path that the call names.
+    #[must_use]
+    pub fn path(&self) -> String {
+        match self.rest.as_str() {
+            "" => self.at.canonical.clone(),
+            rest => format!("{}/{rest}", self.at.canonical.trim_end_matches('/')),
+        }
+    }
+
+    /// What refuses, in words.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let (path, uid) = (text::visible_line(&self.at.canonical), self.uid);
+        let act = if self.rest.is_empty() { "read" } else { "searched" };
+        format!("`{path}` may not be {act} by the tools' user, uid {uid}")
+    }
 }
 
 /// The content of the folder that a manifest names.

@@ -9,7 +9,7 @@ pub(super) const OK: u8 = 0;
 pub(super) const FAILED: u8 = 1;
 /// Wrong usage or configuration.
 pub(super) const USAGE: u8 = 2;
-/// A policy denied it.
+/// A policy denied it, or a person refused it.
 pub(super) const DENIED: u8 = 3;
 /// A call waits for approval.
 pub(super) const WAITING: u8 = 4;
@@ -48,7 +48,7 @@ impl Fail {
 pub(super) fn of_run(status: RunStatus) -> u8 {
     match status {
         RunStatus::Done => OK,
-        RunStatus::Denied => DENIED,
+        RunStatus::Denied | RunStatus::Refused => DENIED,
         RunStatus::Waiting | RunStatus::Paused | RunStatus::Pending | RunStatus::Running => WAITING,
         RunStatus::Limit => LIMIT,
         RunStatus::Failed | RunStatus::Cancelled | RunStatus::Interrupted => FAILED,

@@ -1,11 +1,12 @@
 //! Printing for people: plain lines and tables, with control characters from outside made visible.
 
 use super::exit::{self, Fail};
-use crate::agent::{RunReply, Step};
+use crate::agent::{RunReply, Step, unread};
 use crate::config::is_color_wanted;
-use crate::types::{Decision, StepStatus, limits, text};
+use crate::types::{Decision, RefusalClass, StepStatus, limits, text};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write as _};
 
 /// Writes a line to standard output. A reader that has closed the pipe is not an error.
@@ -74,8 +75,16 @@ fn run(reply: &RunReply) -> Result<(), Fail> {
     for one in &reply.steps {
         line(&step(one))?;
     }
+    for refusal in reply.refusals() {
+        line(&refusal)?;
+    }
     if let Some(answer) = &reply.answer {
         line(&text::visible(answer))?;
+    }
+    let classes: BTreeSet<RefusalClass> = reply.steps.iter().filter_map(|step| step.class).collect();
+    // The words of the other classes end with what to do, or the caller can do nothing.
+    for class in classes.iter().filter(|class| matches!(class, RefusalClass::Host | RefusalClass::Capacity)) {
+        note(&format!("{class}: {}", class.mend()));
     }
     for approval in reply.steps.iter().filter_map(waits_for) {
         note(&format!(
@@ -110,7 +119,8 @@ pub(super) fn result(result: &Value) -> Result<(), Fail> {
     line(&text::visible(&serde_json::to_string_pretty(result).map_err(Fail::failed)?))
 }
 
-/// Formats a step on one line: `✓ read_file /var/log/x   allow  ok  #12 #13  read-logs`.
+/// Formats a step on one line: `✓ read_file /var/log/x   allow  ok  #12 #13  read-logs`. The class
+/// of a refusal replaces its status.
 pub(super) fn step(step: &Step) -> String {
     let is_well = step.decision == Decision::Allow && step.status == StepStatus::Ok;
     let mark = match step.decision {
@@ -119,16 +129,16 @@ pub(super) fn step(step: &Step) -> String {
         _ => paint("31", "✗"),
     };
     let what = format!("{} {}", text::visible_line(&step.tool), arguments(&step.args));
-    let why = match step.policies.as_slice() {
-        [] => reason(&step.result).unwrap_or_default(),
-        some if is_well => some.join(", "),
-        some => format!("{} {}", some.join(", "), reason(&step.result).unwrap_or_default()),
-    };
+    let reason = if is_well { unread(&step.result) } else { reason(&step.result) };
+    let why: Vec<String> =
+        [step.policies.join(", ")].into_iter().chain(reason).filter(|part| !part.is_empty()).collect();
+    let why = why.join(if is_well { "; " } else { " " });
+    let status = step.class.map_or_else(|| step.status.as_str(), RefusalClass::as_str);
     let seqs = match step.ledger.result {
         Some(result) => format!("#{} #{result}", step.ledger.decision),
         None => format!("#{}", step.ledger.decision),
     };
-    format!("{mark} {what:<40} {:<6} {:<8} {seqs:<10} {why}", step.decision, step.status)
+    format!("{mark} {what:<40} {:<6} {status:<8} {seqs:<10} {why}", step.decision)
 }
 
 /// Colours the text if colours are wanted.

@@ -8,6 +8,7 @@ use super::mint::running::Running;
 use super::mint::told::{Outcome, ToolResult, Waiting};
 use super::outcome;
 use super::point::Gate;
+use super::refusal::told;
 use crate::call::Execution;
 use crate::ledger::{AppendError, Draft, DraftError, Receipt};
 use crate::types::StepStatus;
@@ -91,7 +92,7 @@ impl Gate {
     }
 
     fn release(&self, decided: Decided, receipt: Receipt, asked: Option<Receipt>) -> Outcome {
-        let Decided { facts, word, reason, next, counted, .. } = decided;
+        let Decided { facts, word, class, payload, reason, next, counted, .. } = decided;
         if let Next::Run { valid, prepared, exclusions, hosts } = next {
             if let Some(counted) = counted {
                 counted.keep();
@@ -102,7 +103,9 @@ impl Gate {
             return Outcome::Permit(Box::new(permit));
         }
         let status = if asked.is_some() { StepStatus::Waiting } else { StepStatus::Refused };
+        let told = told(class, payload.request.as_ref(), &facts.policies);
         let record = CallRecord::unsettled(facts, receipt.seq(), word, status, reason);
+        let record = CallRecord { class, told, ..record };
         match asked {
             Some(asked) => Outcome::Wait(Waiting::new(&asked, record)),
             None => Outcome::Refused(ToolResult::new(&receipt, record)),

@@ -1,22 +1,23 @@
 //! Opens and decides calls. Nothing here is durable, and nothing runs.
 
 use super::context::CallContext;
-use super::decided::{Decided, Next, refusal};
+use super::decided::{Decided, Next};
 use super::facts::{Facts, resource_of};
 use super::mint::asked::Asked;
 use super::pending::Pending;
 use super::point::Gate;
 use super::question::waiting;
+use super::refusal::{Judgement, Obstacle, refusal};
 use super::requested;
 use super::rules::{Rules, STALE};
 use super::subtree::{self, Below};
 use crate::auth::Principal;
-use crate::call::{Exclusion, Prepared};
+use crate::call::{Exclusion, Object, Prepared};
 use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, LoadedScript};
 use crate::policy::{self, Approved, Evaluation, Question, Ruling, Session, Shadow};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
-use crate::types::{CallId, Decision, limits, text};
+use crate::types::{CallId, Decision, RefusalClass, limits, text};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -64,14 +65,16 @@ impl Gate {
     /// counts only if that decision asks for exactly what was approved, and the call is identical
     /// to the one that was shown.
     pub fn decide(&self, context: &CallContext<'_>, pending: Pending, prepared: Prepared) -> Decided {
-        let mut paths = subtree::SubtreePaths::default();
-        let object = self.recorded_object(&prepared.object);
-        let resource =
-            if pending.is_stale() { Err(STALE) } else { self.resource(&pending, &prepared.object, &object) };
-        let resource = resource.and_then(|resource| {
-            paths = self.paths_below(&pending, &prepared.object)?;
-            Ok(resource)
-        });
+        let mut object = self.recorded_object(&prepared.object);
+        let resource = if pending.is_stale() {
+            Err(Obstacle::by_policy(STALE))
+        } else {
+            self.resource(&pending, &prepared.object, &object)
+        };
+        let (paths, unseen) = match self.paths_below(&pending, &prepared.object) {
+            Ok(paths) => (paths, None),
+            Err(obstacle) => (subtree::SubtreePaths::default(), Some(obstacle)),
+        };
         let (tool, now_us) = (&pending.manifest().name, Wall::now().0);
         // Held until the call is counted, so that the next decision sees it.
         let mut turn = self.counters.turn();
@@ -91,58 +94,72 @@ impl Gate {
             })
         };
         let ask = |approved: Approved<'_>| match &resource {
-            Ok(resource) => ask_about(approved, resource),
-            Err(why) => deny(why),
+            Ok(resource) => Judgement::from(ask_about(approved, resource)),
+            Err(obstacle) => obstacle.clone().into(),
         };
         let look = |approved: Approved<'_>| paths.decide(|resource| ask_about(approved, resource));
         let mut verdict = ask(Approved::No);
         let mut below = Below::default();
-        if !matches!(verdict.answer, Ruling::Deny { .. }) {
-            below = look(Approved::No);
+        match (&prepared.object, unseen) {
+            // The caller does not learn that it is there.
+            (Object::Unreadable(one), _) if verdict.is_deny() && resource.is_ok() => {
+                let outside = policy::Resource::Outside { lexical: one.path() };
+                verdict = ask_about(Approved::No, &outside).into();
+                object = self.recorded_object(&Object::Outside);
+            }
+            _ if verdict.is_deny() => {}
+            (Object::Unreadable(one), _) => verdict = Obstacle::by_host(one.reason()).into(),
+            (_, Some(obstacle)) => verdict = obstacle.into(),
+            (_, None) => below = look(Approved::No),
         }
         let mut question = None;
-        if let Ruling::NeedsApproval { gates, .. } = &verdict.answer {
+        if let Ruling::NeedsApproval { gates, .. } = verdict.answer() {
             // What the approved call would leave out: the person sees it, and it is hashed with the
             // call.
             let shown = look(subtree::approval_for(gates));
-            let exact = Self::exact(context, &pending, &verdict.request, &object, &shown.exclusions);
+            let exact =
+                Self::exact(context, &pending, &verdict.evaluation.request, &object, &shown.exclusions);
             let approval = pending.again.as_ref().zip(requested::call_hash(exact.clone()));
             let approval = approval.filter(|(asked, _)| self.shows_same(context, &pending, asked));
             let approval = approval.and_then(|(asked, hash)| asked.consent(hash, gates));
             let granted = approval.map(|approval| (ask(approval), look(approval)));
-            let granted = granted.filter(|(verdict, below)| {
-                matches!(verdict.answer, Ruling::Allow { .. }) && below.exclusions == shown.exclusions
-            });
+            let granted =
+                granted.filter(|(verdict, below)| verdict.is_allow() && below.exclusions == shown.exclusions);
             match granted {
                 Some(granted) => (verdict, below) = granted,
                 None => match shown.obstacle(&pending.manifest().runner) {
-                    Some(why) => verdict = deny(why),
-                    None => question = self.question(context, &pending, exact, &verdict.answer),
+                    Some(obstacle) => verdict = obstacle.into(),
+                    None => question = self.question(context, &pending, exact, verdict.answer()),
                 },
             }
         }
-        if matches!(verdict.answer, Ruling::Allow { .. })
-            && let Some(why) = below.obstacle(&pending.manifest().runner)
+        if verdict.is_allow()
+            && let Some(obstacle) = below.obstacle(&pending.manifest().runner)
         {
-            verdict = deny(why);
+            verdict = obstacle.into();
         }
-        let is_allowed = matches!(verdict.answer, Ruling::Allow { .. });
-        let counted = is_allowed.then(|| turn.count(tool, now_us));
-        let mut payload = decision_payload(&pending, &verdict);
+        let counted = verdict.is_allow().then(|| turn.count(tool, now_us));
+        let mut payload = decision_payload(&pending, &verdict.evaluation);
         // This room defines the form. Only an object whose name contains a secret may not match it,
         // and that call is denied.
         payload.object = serde_json::from_value(object.into_inner()).ok();
         below.put(&mut payload);
         let ready = PreparedCall { prepared, exclusions: below.exclusions, question };
-        let decided = self.decided(context, pending, payload, verdict.answer, Some(ready));
+        let decided = self.decided(context, pending, payload, verdict, Some(ready));
         Decided { counted, ..decided }
     }
 
-    /// Decides a call that could not be prepared: a deny that names the obstacle.
-    pub fn deny_unprepared(&self, context: &CallContext<'_>, pending: Pending, why: &str) -> Decided {
-        let verdict = deny(why);
-        let payload = decision_payload(&pending, &verdict);
-        self.decided(context, pending, payload, verdict.answer, None)
+    /// Decides a call that could not be prepared: a deny of this `class` that names the obstacle.
+    pub fn deny_unprepared(
+        &self,
+        context: &CallContext<'_>,
+        pending: Pending,
+        class: RefusalClass,
+        why: &str,
+    ) -> Decided {
+        let verdict = Judgement::from(Obstacle::new(class, why.to_owned()));
+        let payload = decision_payload(&pending, &verdict.evaluation);
+        self.decided(context, pending, payload, verdict, None)
     }
 
     /// Decides an invalid call: unknown tool, malformed JSON, or arguments that the schema refuses.
@@ -180,8 +197,9 @@ impl Gate {
             is_trusted: false,
             structured: false,
         };
-        let reason = json!({ "error": reason });
-        Decided { facts, word: Decision::Invalid, payload, reason, next: Next::Nothing, again, counted: None }
+        let (word, class) = (Decision::Invalid, Some(RefusalClass::Schema));
+        let reason = refusal(&reason, &[]);
+        Decided { facts, word, class, payload, reason, next: Next::Nothing, again, counted: None }
     }
 
     fn decided(
@@ -189,9 +207,11 @@ impl Gate {
         context: &CallContext<'_>,
         pending: Pending,
         payload: CallDecisionPayload,
-        answer: Ruling,
+        verdict: Judgement,
         ready: Option<PreparedCall>,
     ) -> Decided {
+        let class = verdict.class();
+        let answer = verdict.evaluation.answer;
         let manifest = pending.manifest().clone();
         let facts = Facts {
             run: context.run.clone(),
@@ -225,20 +245,7 @@ impl Gate {
                 (json!({ "error": "no person can be asked" }), Next::Nothing)
             }
         };
-        Decided { facts, word, payload, reason, next, again: pending.again, counted: None }
-    }
-}
-
-fn deny(why: &str) -> Evaluation {
-    Evaluation {
-        answer: Ruling::Deny {
-            policies: Vec::new(),
-            reason: why.to_owned(),
-            advice: Vec::new(),
-            errors: vec![why.to_owned()],
-        },
-        request: json!({}),
-        shadow: None,
+        Decided { facts, word, class, payload, reason, next, again: pending.again, counted: None }
     }
 }
 

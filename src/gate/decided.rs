@@ -3,13 +3,14 @@
 use super::counters::Counted;
 use super::facts::Facts;
 use super::mint::asked::Asked;
+use super::refusal::refusal;
 use super::rules::STALE;
 use crate::call::{Exclusion, Prepared};
 use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload};
 use crate::ledger::{Draft, Ref};
 use crate::tools::ValidCall;
-use crate::types::{Decision, Digest, HostPort};
-use serde_json::{Map, Value, json};
+use crate::types::{Decision, Digest, HostPort, RefusalClass};
+use serde_json::{Value, json};
 
 /// A decision that is not durable yet. Nothing runs and nothing is shown because of it.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ use serde_json::{Map, Value, json};
 pub struct Decided {
     pub(super) facts: Facts,
     pub(super) word: Decision,
+    /// What refuses the call, if it is denied or invalid.
+    pub(super) class: Option<RefusalClass>,
     pub(super) payload: CallDecisionPayload,
     pub(super) reason: Value,
     pub(super) next: Next,
@@ -50,7 +53,8 @@ impl Decided {
         };
         let facts = Facts { policy: rules, policies: Vec::new(), ..self.facts };
         let reason = refusal(STALE, &[]);
-        Self { facts, word: Decision::Deny, reason, next: Next::Nothing, counted: None, ..self }
+        let class = Some(RefusalClass::Policy);
+        Self { facts, word: Decision::Deny, class, reason, next: Next::Nothing, counted: None, ..self }
     }
 
     pub(super) fn draft(&self) -> Draft {
@@ -65,6 +69,7 @@ impl Decided {
             answers: self.again.as_ref().map(|asked| Ref::Seq(asked.answered())),
             decision: Some(self.word.as_str()),
             policies: self.facts.policies.clone(),
+            status: self.class.map(RefusalClass::as_str),
             tool: Some(self.facts.tool.clone()),
             ..Draft::new(self.payload.clone())
         }
@@ -76,16 +81,8 @@ impl Decided {
             answers: Some(Ref::Sibling(decision)),
             decision: None,
             policies: Vec::new(),
+            status: None,
             ..self.draft()
         }
     }
-}
-
-/// The text of a refusal, for the model.
-pub(super) fn refusal(reason: &str, advice: &[String]) -> Value {
-    let mut refused = Map::from_iter([("error".to_owned(), json!(reason))]);
-    if !advice.is_empty() {
-        refused.insert("advice".to_owned(), json!(advice));
-    }
-    Value::Object(refused)
 }

@@ -1,8 +1,8 @@
 //! What every step of one call carries, and what callers and the model may be shown of it.
 
 use crate::ledger::Stored;
-use crate::ledger::payload::CallDecisionPayload;
-use crate::types::{CallId, Decision, Digest, RunId, SessionId, StepStatus};
+use crate::ledger::payload::{CallDecisionPayload, StepRefusal};
+use crate::types::{CallId, Decision, Digest, RefusalClass, RunId, SessionId, StepStatus};
 use serde_json::Value;
 
 /// What every step of one call carries.
@@ -93,6 +93,12 @@ pub struct CallRecord {
     pub result: Value,
     /// Whether the output was cut.
     pub truncated: bool,
+    /// Why it was refused, if it was.
+    pub class: Option<RefusalClass>,
+    /// The refusal, if `class` is [`RefusalClass::Person`].
+    pub refused: Option<StepRefusal>,
+    /// What the model reads in place of the result's `error`; `None` for the same words.
+    pub(super) told: Option<&'static str>,
     /// Whether the result taints the session that sees it.
     pub taints: bool,
     /// The decision's entry on the ledger.
@@ -126,6 +132,9 @@ impl CallRecord {
             status,
             result,
             truncated: false,
+            class: None,
+            refused: None,
+            told: None,
             taints: false,
             decision_seq,
             result_seq: None,

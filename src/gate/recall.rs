@@ -7,12 +7,13 @@ use super::facts::{CallRecord, Facts};
 use super::mint::asked::Asked;
 use super::mint::told::ToolResult;
 use super::point::Gate;
+use super::refusal::told;
 use super::requested::{State, refusal};
 use crate::ledger::payload::{
-    ApprovalRefusePayload, ApprovalRequestPayload, CallDecisionPayload, CallResultPayload,
+    ApprovalRefusePayload, ApprovalRequestPayload, CallDecisionPayload, CallResultPayload, StepRefusal,
 };
 use crate::ledger::{Kind, ReadError, Stored};
-use crate::types::{CallId, Decision, RunId, StepStatus, limits, text};
+use crate::types::{CallId, Decision, RefusalClass, RunId, StepStatus, limits, text};
 use serde_json::{Map, Value, json};
 
 /// A call of a run, read back.
@@ -86,7 +87,14 @@ impl Gate {
             (Decision::Allow, None) => Err(damaged("an allowed call has no result yet".to_owned())),
             (Decision::NeedsApproval, _) => match (&trace.request, &trace.answer) {
                 (Some(request), Some(answer)) if answer.header.is(Kind::ApprovalRefuse) => {
-                    Ok(durable(unapproved(facts, seq, refusal_text(request, answer)), answer))
+                    let refused = refused_by(answer);
+                    let text = refusal_text(request, &refused);
+                    let record = CallRecord {
+                        class: Some(RefusalClass::Person),
+                        refused: Some(refused),
+                        ..unapproved(facts, seq, text)
+                    };
+                    Ok(durable(record, answer))
                 }
                 (Some(request), answer) => self.asked(facts, &trace, request, answer.as_ref()),
                 (None, _) => Ok(durable(unapproved(facts, seq, Value::Null), &trace.decision)),
@@ -177,6 +185,8 @@ fn unapproved(facts: Facts, seq: u64, why: Value) -> CallRecord {
 /// A call whose decision is its result.
 fn refused(facts: Facts, word: Decision, decision: &Stored) -> CallRecord {
     let payload: CallDecisionPayload = decision.payload().unwrap_or_default();
+    let class = RefusalClass::of(word, decision.header.str("status"));
+    let told = told(class, payload.request.as_ref(), &facts.policies);
     let mut refusal = Map::new();
     if let Some(reason) = payload.reason {
         refusal.insert("error".to_owned(), json!(reason));
@@ -188,15 +198,26 @@ fn refused(facts: Facts, word: Decision, decision: &Stored) -> CallRecord {
     let shown = payload.arguments_raw.map(show);
     let record =
         CallRecord::unsettled(facts, decision.header.seq, word, StepStatus::Refused, Value::Object(refusal));
-    CallRecord { arguments: shown.unwrap_or_else(|| record.arguments.clone()), ..record }
+    let arguments = shown.unwrap_or_else(|| record.arguments.clone());
+    CallRecord { arguments, class, told, ..record }
+}
+
+/// Who refused a call, and why, as an `approval.refuse` says.
+#[must_use]
+pub fn refused_by(answer: &Stored) -> StepRefusal {
+    if refusal(&answer.header) == State::Expired {
+        return StepRefusal { by: None, reason: None };
+    }
+    let payload = answer.payload::<ApprovalRefusePayload>();
+    let (user, reason) = payload.map(|payload| (payload.user.flatten(), payload.reason)).unwrap_or_default();
+    StepRefusal { by: user.or_else(|| answer.header.str("principal").map(str::to_owned)), reason }
 }
 
 /// The text for the model about a call that a person refused, or that expired.
-fn refusal_text(request: &Stored, answer: &Stored) -> Value {
-    let said = answer.payload::<ApprovalRefusePayload>().and_then(|payload| payload.reason);
+fn refusal_text(request: &Stored, refused: &StepRefusal) -> Value {
     let id = request.payload::<ApprovalRequestPayload>().map(|payload| payload.id);
-    let error = match (refusal(&answer.header), said) {
-        (State::Expired, _) => "it was not approved in time".to_owned(),
+    let error = match (&refused.by, &refused.reason) {
+        (None, _) => "it was not approved in time".to_owned(),
         (_, Some(said)) => format!("a person refused it: {said}"),
         (_, None) => "a person refused it".to_owned(),
     };

@@ -2,7 +2,8 @@
 
 use super::pending::Pending;
 use super::point::Gate;
-use crate::call::{Content, Listing, Object};
+use super::refusal::Obstacle;
+use crate::call::{Content, Listing, Object, UnreadableObject};
 use crate::policy;
 use crate::secrets::Clean;
 use crate::tools::ResourceSpec;
@@ -22,11 +23,16 @@ impl Gate {
         pending: &Pending,
         object: &Object,
         recorded: &Clean<Value>,
-    ) -> Result<policy::Resource, &'static str> {
+    ) -> Result<policy::Resource, Obstacle> {
         // A link led there; the path that policies would decide on cannot be recorded.
         if !recorded.found().is_none() {
-            return Err("the name of its object holds a secret");
+            return Err(Obstacle::by_policy("the name of its object holds a secret"));
         }
+        self.claimed(pending, object).map_err(Obstacle::by_host)
+    }
+
+    /// The object as the sandbox claims it. An error is an impossible claim.
+    fn claimed(&self, pending: &Pending, object: &Object) -> Result<policy::Resource, &'static str> {
         let manifest = pending.manifest();
         let words = |argument: &str| pending.valid.arguments().get(argument).and_then(Value::as_str);
         if let Object::Content(content) = object {
@@ -74,7 +80,22 @@ impl Gate {
                 let whole = format!("{}/{rest}", folder.trim_end_matches('/'));
                 if lexical(&whole) == whole { self.named(whole, BTreeSet::new()) } else { outside() }
             }
-            Object::Path(_) | Object::Absent { .. } | Object::Outside | Object::Content(_) => outside(),
+            // What the rules say about it decides whether a caller learns that it is there.
+            Object::Unreadable(one) if inside(&one.at.canonical) && lexical(&one.path()) == one.path() => {
+                let path = one.path();
+                // Below a folder that may not be searched, only names can be compared.
+                let holds = |name: &&String| {
+                    one.at.within.contains(*name)
+                        || (!one.rest.is_empty() && Path::new(&path).starts_with(name.as_str()))
+                };
+                let within = pending.named.iter().filter(holds).cloned().collect();
+                self.named(path, within)
+            }
+            Object::Path(_)
+            | Object::Absent { .. }
+            | Object::Unreadable(_)
+            | Object::Outside
+            | Object::Content(_) => outside(),
         })
     }
 
@@ -111,6 +132,16 @@ fn object_json(object: &Object) -> Value {
         }),
         Object::Outside => json!({ "is": "outside" }),
         Object::Absent { folder, rest } => json!({ "is": "absent", "folder": folder, "rest": rest }),
+        Object::Unreadable(UnreadableObject { at, rest, uid }) => json!({
+            "is": "unreadable",
+            "canonical": at.canonical,
+            "dev": at.id.dev.to_string(),
+            "ino": at.id.ino.to_string(),
+            "kind": at.kind,
+            "within": at.within,
+            "rest": rest,
+            "uid": uid,
+        }),
         Object::Path(path) => json!({
             "is": "path",
             "canonical": path.canonical,

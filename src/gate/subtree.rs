@@ -8,6 +8,7 @@
 
 use super::pending::Pending;
 use super::point::Gate;
+use super::refusal::Obstacle;
 use super::resource::lexical;
 use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
 use crate::ledger::payload::{BeneathDecision, CallDecisionPayload, Excluded};
@@ -63,27 +64,29 @@ impl Gate {
         &self,
         pending: &Pending,
         object: &'a Object,
-    ) -> Result<SubtreePaths<'a>, &'static str> {
+    ) -> Result<SubtreePaths<'a>, Obstacle> {
         let Object::Path(path) = object else { return Ok(SubtreePaths::default()) };
         let is_empty = path.beneath.is_empty() && path.unseen.is_empty();
         if !pending.manifest().recursive || path.kind != FileKind::Folder {
             return if is_empty {
                 Ok(SubtreePaths::default())
             } else {
-                Err("the sandbox looked below the object unasked")
+                Err(Obstacle::by_host("the sandbox looked below the object unasked"))
             };
         }
         let named: HashSet<&str> = pending.named.iter().map(String::as_str).collect();
         let is_one =
             |one: &Beneath| named.contains(one.name.as_str()) && lexical(&one.canonical) == one.canonical;
         if path.beneath.len() > limits::NAMED_BENEATH_MAX || !path.beneath.iter().all(is_one) {
-            return Err("the sandbox reported paths that it was not asked about");
+            return Err(Obstacle::by_host("the sandbox reported paths that it was not asked about"));
         }
         if !path.unseen.is_empty() {
-            return Err("a path below it that policies name cannot be looked at by the tool's user");
+            return Err(Obstacle::by_host(
+                "a path below it that policies name cannot be looked at by the tool's user",
+            ));
         }
         if !covers_all(path, &named) {
-            return Err("the sandbox did not report every named path below the object");
+            return Err(Obstacle::by_host("the sandbox did not report every named path below the object"));
         }
         let resource = |canonical: &str, within: &[String]| {
             if !pending.manifest().read.iter().any(|root| Path::new(canonical).starts_with(root)) {
@@ -146,11 +149,11 @@ impl SubtreePaths<'_> {
 impl Below {
     /// Why the call is denied: it may read nothing, or it cannot leave out what it must, because a
     /// program gets whole folders.
-    pub(super) fn obstacle(&self, runner: &Runner) -> Option<&'static str> {
+    pub(super) fn obstacle(&self, runner: &Runner) -> Option<Obstacle> {
         let has_some = self.exclusions.iter().any(|one| one.id.is_some());
         match runner {
-            _ if self.is_closed => Some(NOTHING_BELOW),
-            Runner::Program(_) if has_some => Some(NO_VIEW),
+            _ if self.is_closed => Some(Obstacle::by_policy(NOTHING_BELOW)),
+            Runner::Program(_) if has_some => Some(Obstacle::by_policy(NO_VIEW)),
             Runner::Program(_) | Runner::Builtin(_) => None,
         }
     }

@@ -1,6 +1,6 @@
 //! One call as the launcher sees it: what it waits for, until when, and how it ended.
 
-use crate::call::{End, Exclusion, Given, Object};
+use crate::call::{End, Exclusion, Given, Object, Unprepared};
 use crate::launcher::child::go_packet;
 use crate::launcher::fork::Child;
 use crate::launcher::protocol::{
@@ -81,7 +81,7 @@ pub(crate) enum Notice {
     Nothing,
     /// With the listener of a call's own network, if it has one.
     Prepared(Object, Option<OwnedFd>),
-    NotPrepared(String),
+    NotPrepared(Unprepared),
     Ended(Ended),
 }
 
@@ -169,7 +169,7 @@ impl Call {
             }
             (Ok(ChildMessage::Refused(reason)), Phase::Preparing) => {
                 self.leave();
-                Notice::NotPrepared(reason)
+                Notice::NotPrepared(reason.into())
             }
             (Ok(ChildMessage::Refused(reason)), Phase::Running(_)) => {
                 self.end(End::Refused { reason });
@@ -239,7 +239,8 @@ impl Call {
         match self.phase {
             Phase::Preparing => {
                 self.leave();
-                Notice::NotPrepared(format!("the object was not resolved within {} ms", self.prepare_ms_max))
+                let late = format!("the object was not resolved within {} ms", self.prepare_ms_max);
+                Notice::NotPrepared(Unprepared::at_capacity(late))
             }
             Phase::Held(_) => {
                 self.leave();
@@ -274,7 +275,7 @@ impl Call {
         let mut notice = self.take_last_messages();
         self.reaped = Some((end.clone(), mono_us()));
         if matches!(notice, Notice::Nothing) && self.phase == Phase::Preparing {
-            notice = Notice::NotPrepared(format!("the child ended before it resolved: {end:?}"));
+            notice = Notice::NotPrepared(format!("the child ended before it resolved: {end:?}").into());
         }
         if !matches!(self.phase, Phase::Running(_)) {
             self.phase = Phase::Leaving;
@@ -316,7 +317,7 @@ impl Call {
         match self.phase {
             Phase::Preparing => {
                 self.leave();
-                Notice::NotPrepared(reason)
+                Notice::NotPrepared(reason.into())
             }
             Phase::Running(_) => {
                 self.end(End::Refused { reason });
@@ -401,7 +402,11 @@ impl Stream {
 fn places(exclusions: &[Exclusion], object: &Object) -> Option<Vec<usize>> {
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),
-        Object::Fixed | Object::Content(_) | Object::Absent { .. } | Object::Outside => &[],
+        Object::Fixed
+        | Object::Content(_)
+        | Object::Absent { .. }
+        | Object::Unreadable(_)
+        | Object::Outside => &[],
     };
     let place =
         |out: &Exclusion| beneath.iter().position(|one| one.canonical == out.canonical && one.id == out.id);

@@ -1,6 +1,7 @@
 //! The launcher's side of starting a call's child. A child is started for its call and not kept in
 //! stock: one that was started earlier could not inherit what the call is given.
 
+use crate::call::Unprepared;
 use crate::launcher::child::{Birth, run};
 use crate::launcher::host::machine::Machine;
 use crate::launcher::protocol::Ask;
@@ -9,6 +10,7 @@ use crate::launcher::tool::OpenTool;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// A child, and the launcher's ends of its pipes and its control channel.
@@ -29,8 +31,8 @@ impl Child {
         call: &Ask,
         group: Option<OwnedFd>,
         slot: Option<u32>,
-    ) -> Result<Self, String> {
-        let refuse = |e: Errno| format!("the child was not started: {e}");
+    ) -> Result<Self, Unprepared> {
+        let refuse = |e: Errno| not_started(&e.into());
         let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
         let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
@@ -44,7 +46,7 @@ impl Child {
             Some(group) => sys::clone_into(&machine.one, namespaces, group.as_fd()),
             None => sys::clone_call(&machine.one, namespaces),
         });
-        let Some(pidfd) = pidfd.map_err(|e| format!("the child was not started: {e}"))? else {
+        let Some(pidfd) = pidfd.map_err(|e| not_started(&e))? else {
             run(&Birth {
                 machine,
                 tool,
@@ -56,5 +58,16 @@ impl Child {
             })
         };
         Ok(Self { pidfd, control, stdout, stderr })
+    }
+}
+
+/// Processes, descriptors and memory come back when other calls end; another error is of this host.
+fn not_started(error: &io::Error) -> Unprepared {
+    let reason = format!("the child was not started: {error}");
+    match Errno::from_io_error(error) {
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOSPC) => {
+            Unprepared::at_capacity(reason)
+        }
+        _ => reason.into(),
     }
 }

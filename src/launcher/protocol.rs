@@ -4,7 +4,7 @@
 //! a JSON message. Splitting messages into pieces keeps one packet below the kernel's socket
 //! buffer.
 
-use crate::call::{End, Exclusion, Given, Object};
+use crate::call::{End, Exclusion, Given, Object, Unprepared};
 use crate::types::limits::{LINK_MESSAGE_BYTES_MAX, LINK_UNFINISHED_BYTES_MAX};
 use crate::types::{Digest, Level};
 use rustix::io::Errno;
@@ -76,7 +76,7 @@ pub(crate) enum Reply {
     /// The first reply, under id 0: ready, or why not.
     Hello(Result<Report, String>),
     Prepared(Object),
-    NotPrepared(String),
+    NotPrepared(Unprepared),
     Ended(Ended),
     Pong,
 }

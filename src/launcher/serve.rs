@@ -20,7 +20,7 @@ use super::secrets::Vault;
 use super::spec::CALLS_MAX;
 use super::tool::{OpenTool, open_all};
 use super::uids::Slots;
-use crate::call::{End, Given};
+use crate::call::{End, Given, Unprepared};
 use crate::tools::{Catalog, Manifest, ProposedCall};
 use crate::types::clock::mono_us;
 use crate::types::limits::LINK_WAITING_PACKETS_MAX;
@@ -286,17 +286,18 @@ impl<'a> EventLoop<'a> {
     }
 
     /// Verifies the call again and starts its child.
-    fn prepare(&mut self, id: u64, ask: Ask) -> Result<(), String> {
+    fn prepare(&mut self, id: u64, ask: Ask) -> Result<(), Unprepared> {
         if self.calls.len() >= CALLS_MAX {
-            return Err(format!("{CALLS_MAX} calls are running, which is the maximum"));
+            let full = format!("{CALLS_MAX} calls are running, which is the maximum");
+            return Err(Unprepared::at_capacity(full));
         }
         if self.calls.contains_key(&id) {
-            return Err("a call with this id already exists".to_owned());
+            return Err("a call with this id already exists".into());
         }
         self.check(&ask)?;
         let refused = self.report.refused.iter().find(|refused| refused.tool == ask.tool);
         if let Some(refused) = refused {
-            return Err(refused.reason.clone());
+            return Err(refused.reason.clone().into());
         }
         let tool = self.tools.iter().position(|tool| tool.manifest.name == ask.tool);
         let tool = tool.ok_or("the tool was not opened")?;
@@ -309,14 +310,15 @@ impl<'a> EventLoop<'a> {
     }
 
     /// Starts the child of the call `id`.
-    fn start_child(&mut self, id: u64, tool: usize, call: &Ask) -> Result<Child, String> {
+    fn start_child(&mut self, id: u64, tool: usize, call: &Ask) -> Result<Child, Unprepared> {
         let tool = self.tools.get(tool).ok_or("the tool was not opened")?;
         let group = self.groups.as_mut().map(|groups| groups.for_call(id, bounds(tool))).transpose();
         let slot =
             self.slots.as_mut().filter(|_| tool.writes_nothing()).map(|slots| slots.take(id)).transpose();
         let start =
-            |(group, slot): (Option<_>, _)| Child::start(&self.machine, tool, call, group.flatten(), slot);
-        let child = group.and_then(|group| slot.map(|slot| (group, slot))).and_then(start);
+            |(group, slot): (Option<OwnedFd>, _)| Child::start(&self.machine, tool, call, group, slot);
+        let given = group.map(Option::flatten).and_then(|group| slot.map(|slot| (group, slot)));
+        let child = given.map_err(Unprepared::from).and_then(start);
         if child.is_err() {
             self.give_back(id);
         }

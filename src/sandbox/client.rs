@@ -3,13 +3,13 @@
 use super::filter::Dials;
 use super::link::{EMPTY_BYTES, Event, Link, lock};
 use super::source::{LauncherOrigin, LauncherSource};
-use crate::call::{End, Execution, Held, Object, Prepared};
+use crate::call::{End, Execution, Held, Object, Prepared, Unprepared};
 use crate::gate::{Order, Pending};
 use crate::launcher::StartError;
 use crate::launcher::protocol::{Ask, Go, PacketKind, Report, Request};
 use crate::tools::{Limits, Manifest};
-use crate::types::Digest;
 use crate::types::limits::{LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX};
+use crate::types::{Digest, RefusalClass};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -82,13 +82,24 @@ impl LinkSeed {
 pub enum PrepareError {
     /// The launcher refused, or its child under the call's rights.
     #[error("{0}")]
-    Refused(String),
+    Refused(Unprepared),
     /// The launcher ended, and no other one is running.
     #[error("the launcher ended")]
     LauncherEnded,
     /// The launcher did not answer in time.
     #[error("the launcher did not answer")]
     NoAnswer,
+}
+
+impl PrepareError {
+    /// Whether this host refuses, or PAR is busy: a launcher that ended is replaced.
+    #[must_use]
+    pub fn class(&self) -> RefusalClass {
+        match self {
+            Self::Refused(unprepared) => unprepared.class,
+            Self::LauncherEnded | Self::NoAnswer => RefusalClass::Capacity,
+        }
+    }
 }
 
 /// The connection to the launcher. Clones share it; dropping the last one ends the launcher.
@@ -265,11 +276,11 @@ impl Launcher {
         let mut events = link.listen(id);
         lock(&self.inner.seats).insert(id, Seat { link: link.clone(), events: None, listener: None });
         let held = Held::new(id, release(&self.inner));
-        if let Err(reason) = link.send(id, &Request::Prepare(ask), None) {
+        if let Err(unsent) = link.send(id, &Request::Prepare(ask), None) {
             // Lets the reader see the end of the socket: the next request then finds that the link
             // has ended.
             tokio::task::yield_now().await;
-            return Err(PrepareError::Refused(reason));
+            return Err(PrepareError::Refused(unsent));
         }
         let wait = Duration::from_millis(ms_max + SLACK_MS);
         match timeout(wait, events.recv()).await {
@@ -280,7 +291,7 @@ impl Launcher {
                 Ok(Prepared { object, held })
             }
             Ok(Some(Event::NotPrepared(reason))) => Err(PrepareError::Refused(reason)),
-            Ok(Some(_)) => Err(PrepareError::Refused("the launcher answered something else".to_owned())),
+            Ok(Some(_)) => Err(PrepareError::Refused("the launcher answered something else".into())),
             Ok(None) => Err(PrepareError::LauncherEnded),
             Err(_) => Err(PrepareError::NoAnswer),
         }
@@ -304,8 +315,8 @@ impl Launcher {
         // more.
         let of_each = limits.output_bytes_max.saturating_add(EMPTY_BYTES);
         link.listeners.expect_output(id, of_each.saturating_mul(2));
-        if let Err(reason) = link.send(id, &Request::Go(go), connected) {
-            return refused(reason);
+        if let Err(unsent) = link.send(id, &Request::Go(go), connected) {
+            return refused(unsent.reason);
         }
         let mut execution = Execution::without_output(End::Killed);
         let wait = Duration::from_millis(limits.wall_ms_max.saturating_add(SLACK_MS));

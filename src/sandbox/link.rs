@@ -2,7 +2,7 @@
 //! order of outgoing packets.
 
 use super::source::nonblocking;
-use crate::call::Object;
+use crate::call::{Object, Unprepared};
 use crate::launcher::protocol::{
     self, Arrival, Assembler, Ended, PACKET_BYTES_MAX, PacketKind, Received, Reply, Report, Request,
     receive_with,
@@ -76,7 +76,7 @@ impl Listener {
 pub(super) enum Event {
     Hello(Result<Report, String>),
     Prepared(Object, Option<OwnedFd>),
-    NotPrepared(String),
+    NotPrepared(Unprepared),
     Output(PacketKind, Vec<u8>),
     Ended(Ended),
     Pong,
@@ -152,11 +152,11 @@ impl Link {
     }
 
     /// `fd` goes with the last packet.
-    pub(super) fn send(&self, id: u64, request: &Request, fd: Option<OwnedFd>) -> Result<(), String> {
+    pub(super) fn send(&self, id: u64, request: &Request, fd: Option<OwnedFd>) -> Result<(), Unprepared> {
         if self.outgoing.send(protocol::packets(id, request)?, fd).is_err() {
             // The reader would notice too, but later: the next call must find another launcher.
             self.listeners.end();
-            return Err("the launcher ended".to_owned());
+            return Err(Unprepared::at_capacity("the launcher ended"));
         }
         Ok(())
     }

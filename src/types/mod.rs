@@ -44,5 +44,5 @@ pub use nearest::nearest;
 pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};
-pub use step::{Decision, StepStatus};
+pub use step::{Decision, RefusalClass, StepStatus};
 pub use version::VERSION;

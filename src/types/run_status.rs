@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are the meaning")]
+#[expect(missing_docs, reason = "most names are the meaning")]
 pub enum RunStatus {
     Pending,
     Running,
@@ -13,6 +13,8 @@ pub enum RunStatus {
     Paused,
     Done,
     Denied,
+    /// A person refused a call of the run, or no person answered in time.
+    Refused,
     Failed,
     Limit,
     Cancelled,
@@ -21,13 +23,14 @@ pub enum RunStatus {
 
 impl RunStatus {
     /// Every state.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Pending,
         Self::Running,
         Self::Waiting,
         Self::Paused,
         Self::Done,
         Self::Denied,
+        Self::Refused,
         Self::Failed,
         Self::Limit,
         Self::Cancelled,
@@ -44,6 +47,7 @@ impl RunStatus {
             Self::Paused => "paused",
             Self::Done => "done",
             Self::Denied => "denied",
+            Self::Refused => "refused",
             Self::Failed => "failed",
             Self::Limit => "limit",
             Self::Cancelled => "cancelled",

@@ -45,6 +45,83 @@ impl fmt::Display for Decision {
     }
 }
 
+/// Why a call was refused; the `status` of a `call.decision` that is `deny` or `invalid`, and the
+/// member `class` of a step. A record without it is of an earlier version: see
+/// [`RefusalClass::of`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalClass {
+    /// The rules decided.
+    Policy,
+    /// The sandbox cannot run the call on this host: rights of its user, a missing socket or
+    /// program.
+    Host,
+    /// PAR is at one of its limits, or the launcher is being replaced: the call may succeed later.
+    Capacity,
+    /// It does not call an offered tool, or its arguments do not match the tool's schema.
+    Schema,
+    /// A person refused it, or no person answered in time.
+    Person,
+    /// A person halted PAR. Reserved: this version never records it.
+    Halt,
+}
+
+impl RefusalClass {
+    /// Every class.
+    pub const ALL: [Self; 6] =
+        [Self::Policy, Self::Host, Self::Capacity, Self::Schema, Self::Person, Self::Halt];
+
+    /// The name on the ledger and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Host => "host",
+            Self::Capacity => "capacity",
+            Self::Schema => "schema",
+            Self::Person => "person",
+            Self::Halt => "halt",
+        }
+    }
+
+    /// Parses the name of a class.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.as_str() == word)
+    }
+
+    /// The class of a recorded decision whose header has `status`. Earlier versions recorded none:
+    /// their `deny` counts as the rules' and their `invalid` as the schema's.
+    #[must_use]
+    pub fn of(decision: Decision, status: Option<&str>) -> Option<Self> {
+        let recorded = || status.and_then(Self::parse);
+        match decision {
+            Decision::Deny => Some(recorded().unwrap_or(Self::Policy)),
+            Decision::Invalid => Some(recorded().unwrap_or(Self::Schema)),
+            Decision::Allow | Decision::NeedsApproval => None,
+        }
+    }
+
+    /// What a person can do about a refusal of this class, as the end of a sentence.
+    #[must_use]
+    pub fn mend(self) -> &'static str {
+        match self {
+            Self::Policy => "`par policy explain` shows what the rules allow",
+            Self::Host => "`par doctor` checks this host, `par doctor path FILE` the rights on a file",
+            Self::Capacity => "try again when fewer calls are running",
+            Self::Schema => "`par tool show TOOL` shows the arguments",
+            Self::Person => "ask again if it is still needed",
+            Self::Halt => "a person has to lift the halt",
+        }
+    }
+}
+
+impl fmt::Display for RefusalClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// The outcome of a decided call; the member `status` of a `call.result` header, and of a step in
 /// the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -140,7 +217,7 @@ impl fmt::Display for StepStatus {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decision, StepStatus};
+    use super::{Decision, RefusalClass, StepStatus};
     use serde_json::json;
 
     #[test]
@@ -153,6 +230,19 @@ mod tests {
             assert_eq!(json!(status), json!(status.as_str()));
             assert_eq!(StepStatus::parse(status.as_str()), Some(status));
         }
+        for class in RefusalClass::ALL {
+            assert_eq!(json!(class), json!(class.as_str()));
+            assert_eq!(RefusalClass::parse(class.as_str()), Some(class));
+        }
+    }
+
+    #[test]
+    fn a_refusal_without_a_class_is_of_an_earlier_version() {
+        let of = RefusalClass::of;
+        assert_eq!(of(Decision::Deny, None), Some(RefusalClass::Policy));
+        assert_eq!(of(Decision::Invalid, None), Some(RefusalClass::Schema));
+        assert_eq!(of(Decision::Deny, Some("capacity")), Some(RefusalClass::Capacity));
+        assert_eq!(of(Decision::Allow, Some("host")), None);
     }
 
     #[test]

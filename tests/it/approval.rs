@@ -343,6 +343,7 @@ fn only_one_of_two_simultaneous_answers_counts() {
     people.verify();
 }
 
+/// A3: a run in which a person refused a call is not `done`.
 #[test]
 fn a_refusal_and_a_timeout_are_reported_to_the_model_and_the_run_ends() {
     let people = People::with("[approvals]\nexpire_s = 2\n");
@@ -359,11 +360,19 @@ fn a_refusal_and_a_timeout_are_reported_to_the_model_and_the_run_ends() {
         "{ended}"
     );
     assert_eq!(step["result"]["error"], "a person refused it: not on a Friday", "{ended}");
+    assert_eq!(ended["status"], "refused", "whatever the model says of it: {ended}");
+    assert_eq!(step["class"], "person");
+    assert_eq!(step["refused"], json!({ "by": "ben", "reason": "not on a Friday" }));
     check(&grant(&server, &people.ben, &approval), 409, "answered");
 
     let (run, approval) = people.ask(&server, &people.read());
     let ended = people.ended(&server, &run);
     assert_eq!(ended["steps"][0]["result"]["error"], "it was not approved in time", "{ended}");
+    assert_eq!((&ended["status"], &ended["steps"][0]["class"]), (&json!("refused"), &json!("person")));
+    let told = text(&server.get(&people.viewer, "/metrics").body);
+    for line in ["par_runs_total{status=\"refused\"} 2", "par_refusals_total{class=\"person\"} 2"] {
+        assert!(told.lines().any(|is| is == line), "{line}\n{told}");
+    }
     check(&grant(&server, &people.ben, &approval), 409, "expired");
     let told = people.told(&run);
     assert!(told.contains(&"approval.refuse expired".to_owned()), "{told:?}");

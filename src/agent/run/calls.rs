@@ -97,7 +97,7 @@ impl RunWalk<'_> {
             Ok(prepared) => self.agent.gate().decide(asking, pending, prepared),
             Err(error) => {
                 let why = self.agent.secrets().clean(format!("the sandbox: {error}"));
-                self.agent.gate().deny_unprepared(asking, pending, &why)
+                self.agent.gate().deny_unprepared(asking, pending, error.class(), &why)
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::agent::views;
 use crate::ledger::{AppendError, Draft};
 use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Stop};
 use crate::secrets::Clean;
-use crate::types::{Decision, clock, limits, text};
+use crate::types::{Decision, RefusalClass, clock, limits, text};
 use std::time::Duration;
 
 /// The end of a run, with the entries that must be written before its reply.
@@ -37,8 +37,9 @@ impl RunWalk<'_> {
             _ => None,
         };
         let answer = reply.text.or(refusal).filter(|text| !text.trim().is_empty());
-        let denied = self.last_calls_denied();
-        let status = match (&answer, denied) {
+        let status = match (&answer, self.last_calls_denied()) {
+            // Whatever the model says of it.
+            _ if self.is_refused_by_a_person() => RunStatus::Refused,
             (Some(_), _) => RunStatus::Done,
             (None, true) => RunStatus::Denied,
             // A direct call has a result and no text. A model without text has failed.
@@ -46,6 +47,11 @@ impl RunWalk<'_> {
             (None, false) => RunStatus::Failed,
         };
         WalkEnd { before, status, answer, limit: None }
+    }
+
+    /// Whether a person refused a call of the run, or did not answer in time.
+    fn is_refused_by_a_person(&self) -> bool {
+        self.steps.iter().any(|step| step.class == Some(RefusalClass::Person))
     }
 
     /// Whether every call of the last reply was denied.

@@ -1,9 +1,10 @@
 //! One run, for a reader: its reply, or its entries if it has none.
 
 use crate::agent::api::{LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
+use crate::gate;
 use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, CutPayload, RunReplyPayload};
 use crate::ledger::{Filter, Kind, Ledger, Order, ReadError, Stored};
-use crate::types::{CallId, Decision, RunId, SessionId, StepStatus, limits};
+use crate::types::{CallId, Decision, RefusalClass, RunId, SessionId, StepStatus, limits};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
 
@@ -100,6 +101,11 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
                     put(&mut reply.steps, step);
                 }
             }
+            Some(Kind::ApprovalRefuse) => {
+                if let Some(stored) = ledger.reader().entry(header.seq)? {
+                    refuse(&mut reply.steps, &stored);
+                }
+            }
             Some(Kind::CallResult) => {
                 if let Some(stored) = ledger.reader().entry(header.seq)? {
                     settle(&mut reply.steps, &stored);
@@ -129,6 +135,8 @@ fn decided(stored: &Stored) -> Option<Step> {
         },
         result: payload.reason.map_or(Value::Null, |reason| serde_json::json!({ "error": reason })),
         truncated: false,
+        class: RefusalClass::of(decision, header.str("status")),
+        refused: None,
         ledger: StepLedger { decision: header.seq, result: None },
     })
 }
@@ -149,6 +157,15 @@ fn settle(steps: &mut [Step], stored: &Stored) {
     step.truncated = result.as_ref().is_some_and(|result| result.truncated);
     step.result = result.map_or_else(|| erased(stored), |result| result.result);
     step.ledger.result = Some(stored.header.seq);
+}
+
+/// A call that was not approved has no later decision.
+fn refuse(steps: &mut [Step], stored: &Stored) {
+    let call = stored.header.str("call");
+    let Some(step) = steps.iter_mut().find(|step| Some(step.call.as_str()) == call) else { return };
+    step.status = StepStatus::Refused;
+    step.class = Some(RefusalClass::Person);
+    step.refused = Some(gate::refused_by(stored));
 }
 
 /// The value that replaces an erased one.

@@ -15,6 +15,8 @@ pub(in crate::agent) fn step(record: &CallRecord) -> Step {
         status: record.status,
         result: record.result.clone(),
         truncated: record.truncated,
+        class: record.class,
+        refused: record.refused.clone(),
         ledger: StepLedger { decision: record.decision_seq, result: record.result_seq },
     }
 }

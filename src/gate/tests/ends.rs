@@ -42,7 +42,7 @@ async fn every_end_is_on_the_ledger_in_its_order() {
         [
             "model.reply",
             "call.decision allow",
-            "call.decision deny",
+            "call.decision deny policy",
             "call.decision allow",
             "call.decision allow",
             "call.result timeout of 5",

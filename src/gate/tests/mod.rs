@@ -26,6 +26,7 @@ mod recovery;
 mod counted;
 mod exchanged;
 mod approvals;
+mod refusals;
 
 static PROJECTIONS: [Projection; 1] = [super::PROJECTION];
 

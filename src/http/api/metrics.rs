@@ -35,6 +35,10 @@ fn render(app: &App) -> String {
         let labels = [("tool", call.tool.as_str()), ("decision", &call.decision), ("status", &call.status)];
         text.sample("par_calls_total", &labels, count);
     }
+    text.head("par_refusals", "counter", "Refused calls, by what refused them.");
+    for (class, count) in &tally.refusals {
+        text.sample("par_refusals_total", &[("class", class.as_str())], count);
+    }
     text.head("par_ledger_entries", "gauge", "Entries in the ledger.");
     text.sample("par_ledger_entries", &[], ledger.head().size);
     text.head("par_ledger_obstacle", "gauge", "1 while entries cannot be written.");

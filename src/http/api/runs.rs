@@ -107,9 +107,11 @@ pub(in crate::http) async fn call(
 
 /// The response: 200 if the run has ended, 202 with a `Location` if it continues.
 fn respond(reply: RunReply) -> Response {
-    use RunStatus::{Cancelled, Denied, Done, Failed, Interrupted, Limit, Paused, Pending, Running, Waiting};
+    use RunStatus::{
+        Cancelled, Denied, Done, Failed, Interrupted, Limit, Paused, Pending, Refused, Running, Waiting,
+    };
     match reply.status {
-        Done | Denied | Failed | Limit | Cancelled | Interrupted => Json(reply).into_response(),
+        Done | Denied | Refused | Failed | Limit | Cancelled | Interrupted => Json(reply).into_response(),
         Pending | Running | Waiting | Paused => {
             let location = format!("/runs/{}", reply.run);
             (StatusCode::ACCEPTED, [(LOCATION, location)], Json(reply)).into_response()
@@ -227,6 +229,7 @@ mod tests {
         for (status, code) in [
             ("done", 200),
             ("denied", 200),
+            ("refused", 200),
             ("failed", 200),
             ("limit", 200),
             ("cancelled", 200),

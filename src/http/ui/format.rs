@@ -97,7 +97,7 @@ pub(super) fn tone(word: &str) -> &'static str {
     let of_run = || {
         RunStatus::parse(word).map(|status| match status {
             RunStatus::Done => "good",
-            RunStatus::Denied | RunStatus::Failed => "bad",
+            RunStatus::Denied | RunStatus::Refused | RunStatus::Failed => "bad",
             RunStatus::Running => "plain",
             RunStatus::Pending
             | RunStatus::Waiting

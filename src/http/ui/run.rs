@@ -13,9 +13,9 @@ use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
     RunRequestPayload,
 };
-use crate::ledger::{Filter, Kind, Order, Stored};
+use crate::ledger::{Filter, Header, Kind, Order, Stored};
 use crate::policy::Power;
-use crate::types::{Decision, RunId, limits};
+use crate::types::{Decision, RefusalClass, RunId, limits};
 use axum::extract::{Path, Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
@@ -136,6 +136,7 @@ fn cards(run: &RunPage) -> Markup {
     let (first, last) = (run.entries.first().map(time), run.entries.last().map(time));
     let took = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
     let denied = reply.steps.iter().filter(|step| step.decision == Decision::Deny).count();
+    let refused = reply.steps.iter().filter(|step| step.class == Some(RefusalClass::Person)).count();
     let usage = &reply.usage;
     html! {
         ul.figures {
@@ -144,6 +145,10 @@ fn cards(run: &RunPage) -> Markup {
             li.card { span { "Tokens" } b { (format::count(usage.input_tokens.saturating_add(usage.output_tokens))) } }
             li.card { span { "Tool calls" } b { (reply.steps.len()) } }
             li.card { span { "Denied" } b.bad[denied > 0] { (denied) } }
+            @if refused > 0 { li.card { span { "Refused by a person" } b.bad { (refused) } } }
+        }
+        @for refusal in reply.refusals() {
+            p.notice.bad { (format::line(&refusal, 400)) "." }
         }
         @if let Some(limit) = &reply.limit {
             p.notice.warn { "The run reached its limit " code { (format::line(limit, 60)) } "." }
@@ -175,6 +180,12 @@ fn reader(run: &RunPage) -> Markup {
     html! { ol.reader { @for block in &blocks { (block) } } }
 }
 
+/// Why a call was refused: the class, the reason, and what a person can do about it.
+fn refused(header: &Header, why: &str) -> String {
+    let class = header.decision().and_then(|decision| RefusalClass::of(decision, header.str("status")));
+    class.map_or_else(|| why.to_owned(), |class| format!("{class}: {why}; {}", class.mend()))
+}
+
 /// The text of an entry in the reader, and its title.
 fn entry_text(stored: &Stored) -> Option<(String, String)> {
     if stored.body.is_none() {
@@ -194,7 +205,8 @@ fn entry_text(stored: &Stored) -> Option<(String, String)> {
         Kind::CallDecision => {
             let payload: CallDecisionPayload = stored.payload()?;
             let arguments = payload.arguments.or(payload.arguments_raw.map(Value::from))?;
-            let reason = payload.reason.map(|why| format!("\n\n{why}")).unwrap_or_default();
+            let reason = payload.reason.map(|why| format!("\n\n{}", refused(&stored.header, &why)));
+            let reason = reason.unwrap_or_default();
             Some((format!("Call of {tool}"), format!("{}{reason}", pretty(&arguments))))
         }
         Kind::CallResult => {

@@ -16,11 +16,12 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 /// The statuses that the filter offers.
-const STATUSES: [RunStatus; 7] = [
+const STATUSES: [RunStatus; 8] = [
     RunStatus::Running,
     RunStatus::Waiting,
     RunStatus::Done,
     RunStatus::Denied,
+    RunStatus::Refused,
     RunStatus::Failed,
     RunStatus::Limit,
     RunStatus::Interrupted,

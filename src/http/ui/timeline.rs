@@ -1,11 +1,13 @@
 //! A run's entries as steps in time: what each one was, its outcome, and its time in the run.
 
 use super::{format, page};
+use crate::agent::unread;
 use crate::ledger::payload::{
     CallConnectPayload, CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload,
     RunReplyPayload, RunRequestPayload,
 };
 use crate::ledger::{Kind, Stored};
+use crate::types::RefusalClass;
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -95,7 +97,11 @@ fn said(stored: &Stored, tool: &str) -> Option<String> {
         Kind::CallDecision => {
             let payload: CallDecisionPayload = stored.payload()?;
             let arguments = payload.arguments.or(payload.arguments_raw.map(Value::from));
-            format!("{tool} {}", arguments.as_ref().map(brief).unwrap_or_default())
+            let arguments = arguments.as_ref().map(brief).unwrap_or_default();
+            let header = &stored.header;
+            let class = header.decision().and_then(|is| RefusalClass::of(is, header.str("status")));
+            let why = class.zip(payload.reason).map(|(class, why)| format!(" · {class}: {why}"));
+            format!("{tool} {arguments}{}", why.unwrap_or_default())
         }
         Kind::CallConnect => {
             let payload: CallConnectPayload = stored.payload()?;
@@ -104,7 +110,8 @@ fn said(stored: &Stored, tool: &str) -> Option<String> {
         Kind::CallResult => {
             let CallResultPayload { result, .. } = stored.payload()?;
             let error = result.get("error").and_then(Value::as_str).map(str::to_owned);
-            format!("{tool} → {}", error.unwrap_or_else(|| brief(&result)))
+            let unread = unread(&result).map(|what| format!("{what} · ")).unwrap_or_default();
+            format!("{tool} → {unread}{}", error.unwrap_or_else(|| brief(&result)))
         }
         Kind::RunReply => stored.payload::<RunReplyPayload>()?.answer.unwrap_or_default(),
         _ => return None,

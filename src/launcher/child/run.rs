@@ -124,7 +124,11 @@ fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, Strin
     let places = std::str::from_utf8(go).ok().and_then(|go| go.strip_prefix("go ")).ok_or_else(wrong)?;
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),
-        Object::Fixed | Object::Content(_) | Object::Absent { .. } | Object::Outside => &[],
+        Object::Fixed
+        | Object::Content(_)
+        | Object::Absent { .. }
+        | Object::Unreadable(_)
+        | Object::Outside => &[],
     };
     let one =
         |place: &str| place.parse::<usize>().ok().and_then(|place| beneath.get(place)).ok_or_else(wrong);
@@ -276,6 +280,9 @@ fn names(object: &Object) -> usize {
     match object {
         Object::Path(path) => text::names(&path.canonical),
         Object::Absent { folder, rest } => text::names(folder) + text::names(rest),
+        Object::Unreadable(unreadable) => {
+            text::names(&unreadable.at.canonical) + text::names(&unreadable.rest)
+        }
         Object::Fixed | Object::Content(_) | Object::Outside => 0,
     }
 }
@@ -295,6 +302,7 @@ fn run_body(
             last_builtin_step(start, &start.machine.filters.builtin, layers)?;
             return answer(Err(NOT_FOUND.to_owned()));
         }
+        Object::Unreadable(unreadable) => return Err(unreadable.reason()),
         Object::Outside => return Err("the object lies outside the tool's folders".to_owned()),
     };
     // From here on the kernel knows no other object: a name that is swapped now leads nowhere.

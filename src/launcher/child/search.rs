@@ -9,7 +9,7 @@ use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::host::entered::Paths;
 use crate::launcher::view::files::{id, kind, open_for_reading};
 use crate::tools::Limits;
-use crate::tools::builtin::{Answer, Search};
+use crate::tools::builtin::{Answer, Search, Skip};
 use crate::types::clock::mono_us;
 use rustix::fs::{Mode, OFlags, RawDir, fstat, openat};
 use serde_json::Value;
@@ -56,7 +56,10 @@ pub(crate) fn search(
 
 impl SearchWalk<'_> {
     fn folder(&mut self, folder: &OwnedFd, path: &[u8], depth: u64) {
-        let Ok(names) = read_names(folder, self.entries_left) else { return self.search.skip_folder() };
+        let names = match read_names(folder, self.entries_left) {
+            Ok(names) => names,
+            Err(e) => return self.search.skip_folder(e),
+        };
         for name in names {
             if self.entries_left == 0 {
                 self.search.stop("entries");
@@ -72,7 +75,10 @@ impl SearchWalk<'_> {
     fn entry(&mut self, folder: &OwnedFd, path: &[u8], name: &CStr, depth: u64) {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let entry = openat(folder, name, flags, Mode::empty()).and_then(|fd| Ok((fstat(&fd)?, fd)));
-        let Ok((stat, fd)) = entry else { return self.search.skip_file() };
+        let (stat, fd) = match entry {
+            Ok(entry) => entry,
+            Err(e) => return self.search.skip_file(e),
+        };
         let is_excluded = |one: &&&Beneath| one.id == Some(id(&stat)) || one.canonical.as_bytes() == path;
         if self.excluded.iter().any(|one| is_excluded(&one)) {
             return self.search.exclude();
@@ -82,19 +88,21 @@ impl SearchWalk<'_> {
             FileKind::Folder if is_here && depth > 0 => {
                 match open_for_reading(self.paths.proc.as_fd(), &fd) {
                     Ok(folder) => self.folder(&folder, path, depth - 1),
-                    Err(_) => self.search.skip_folder(),
+                    Err(e) => self.search.skip_folder(e),
                 }
             }
-            FileKind::Folder => self.search.skip_folder(),
+            FileKind::Folder if is_here => self.search.skip_folder(Skip::TooDeep),
+            FileKind::Folder => self.search.skip_folder(Skip::OtherMount),
             FileKind::File if is_here && self.search.wants(name.to_bytes()) => {
                 match open_for_reading(self.paths.proc.as_fd(), &fd) {
                     Ok(file) => self.search.read(path, file.as_fd()),
-                    Err(_) => self.search.skip_file(),
+                    Err(e) => self.search.skip_file(e),
                 }
             }
             FileKind::File if is_here => {}
             // Links, and files that a read could affect.
-            FileKind::File | FileKind::Other => self.search.skip_file(),
+            FileKind::File => self.search.skip_file(Skip::OtherMount),
+            FileKind::Other => self.search.skip_file(Skip::Special),
         }
     }
 }

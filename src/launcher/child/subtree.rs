@@ -172,6 +172,12 @@ pub(crate) fn ancestors(tree: &HostTree, canonical: &str, stat: &Stat) -> Option
     }
 }
 
+/// The same for what the tools' user may not read: a folder that may not be searched has no `..`.
+pub(crate) fn ancestors_of_closed(tree: &HostTree, canonical: &str, stat: &Stat) -> Option<Vec<FileId>> {
+    let there = tree.find_plain(canonical).and_then(|fd| fstat(&fd)).ok()?;
+    if id(&there) == id(stat) { above(tree, canonical, stat) } else { None }
+}
+
 /// The same, starting from the parent folder by its canonical name: `..` is not readable in every
 /// folder.
 fn above(tree: &HostTree, canonical: &str, stat: &Stat) -> Option<Vec<FileId>> {

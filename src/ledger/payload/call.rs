@@ -81,6 +81,23 @@ pub enum ObjectFound {
         /// The paths named in policies that are the object or a folder above it.
         within: Vec<String>,
     },
+    /// A file or folder that the tools' user may not read, and that the rules would allow.
+    Unreadable {
+        /// Absolute path of what refuses, with all links resolved.
+        canonical: String,
+        /// Device number.
+        dev: String,
+        /// Inode number.
+        ino: String,
+        /// Its file type.
+        kind: FileKind,
+        /// The paths named in policies that are the object or a folder above it.
+        within: Vec<String>,
+        /// The names below it that were not reached, joined by `/`; empty if it is the object.
+        rest: String,
+        /// The user that tools run as.
+        uid: u32,
+    },
     /// The content of a folder. The last four members are absent if the folder does not exist.
     Content {
         /// The names of the folder's path, joined by `/`.

@@ -44,7 +44,7 @@ pub use log::{
 pub use power::PowerUsed;
 pub use run::{
     CallProposed, ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload, Step, StepLedger,
-    StopReason, Usage,
+    StepRefusal, StopReason, Usage,
 };
 pub(super) use segments::{dropped, sealed};
 pub use server::{

@@ -1,7 +1,9 @@
 //! A run: its request, its reply, and the replies of its model.
 
 use crate::ledger::entry::{Kind, Payload};
-use crate::types::{CallId, Channel, Decision, Digest, RunId, RunStatus, SessionId, StepStatus};
+use crate::types::{
+    CallId, Channel, Decision, Digest, RefusalClass, RunId, RunStatus, SessionId, StepStatus,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -171,8 +173,25 @@ pub struct Step {
     pub result: Value,
     /// Whether the output was cut.
     pub truncated: bool,
+    /// Why the call was refused. Absent if it was not, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<RefusalClass>,
+    /// The refusal, if `class` is `person`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<StepRefusal>,
     /// The entries of the decision and of the result.
     pub ledger: StepLedger,
+}
+
+/// A call that was not approved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepRefusal {
+    /// The user or, without one, the principal that refused. Absent if no person answered in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The reason that the person gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The entries of one step.

@@ -263,6 +263,7 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
         Kind::RunReply => vec![
             ("steps[]", members::<Step>()),
             ("steps[].ledger", members::<StepLedger>()),
+            ("steps[].refused", members::<StepRefusal>()),
             ("usage", members::<Usage>()),
         ],
         _ => Vec::new(),

@@ -4,7 +4,7 @@
 use super::error::{QueryError, WordError};
 use super::tokens::words;
 use crate::ledger::entry::{Header, Kind};
-use crate::types::{Decision, RunStatus, StepStatus, limits, text};
+use crate::types::{Decision, RefusalClass, RunStatus, StepStatus, limits, text};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde_json::Value;
@@ -39,12 +39,14 @@ pub(super) enum Criterion {
     },
 }
 
-/// The values of the field `status`: of results, of replies, and of an approval that expired.
+/// The values of the field `status`: of results, of replies, of refused decisions, and of an
+/// approval that expired.
 fn statuses() -> Vec<&'static str> {
     let results = StepStatus::ALL.into_iter().filter(|status| status.is_recorded()).map(StepStatus::as_str);
     let replies = RunStatus::ALL.into_iter().filter(|status| status.is_recorded()).map(RunStatus::as_str);
-    let mut all: Vec<&str> = results.chain(replies).chain(["expired"]).collect();
-    // `interrupted` is a status of both.
+    let classes = RefusalClass::ALL.into_iter().map(RefusalClass::as_str);
+    let mut all: Vec<&str> = results.chain(replies).chain(classes).chain(["expired"]).collect();
+    // `interrupted` and `refused` are statuses of both results and replies.
     let mut seen = BTreeSet::new();
     all.retain(|status| seen.insert(*status));
     all

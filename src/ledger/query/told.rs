@@ -203,7 +203,10 @@ fn object(decision: CallDecisionPayload) -> String {
 fn of_object(object: &ObjectFound, asked: &str) -> String {
     match object {
         ObjectFound::Path { canonical, .. } => canonical.clone(),
-        ObjectFound::Absent { folder, rest } => format!("{}/{rest}", folder.trim_end_matches('/')),
+        ObjectFound::Unreadable { canonical, rest, .. } if rest.is_empty() => canonical.clone(),
+        ObjectFound::Absent { folder, rest } | ObjectFound::Unreadable { canonical: folder, rest, .. } => {
+            format!("{}/{rest}", folder.trim_end_matches('/'))
+        }
         ObjectFound::Content { folder, .. } => folder.clone(),
         // A server's own name says nothing about the call.
         ObjectFound::Fixed | ObjectFound::Outside if asked == "self" => String::new(),

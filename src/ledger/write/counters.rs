@@ -1,7 +1,7 @@
 //! Counts of what was committed since the start: for metrics, never for a decision.
 
 use crate::ledger::entry::{Header, Kind};
-use crate::types::{Decision, StepStatus};
+use crate::types::{Decision, RefusalClass, StepStatus};
 use std::collections::BTreeMap;
 
 /// Maximum number of distinct outcomes. Further ones are counted under the tool `other`.
@@ -14,6 +14,8 @@ pub struct Tally {
     pub runs: BTreeMap<String, u64>,
     /// Calls that were refused, wait for an approval, or have ended.
     pub calls: BTreeMap<CallOutcome, u64>,
+    /// Refused calls by class.
+    pub refusals: BTreeMap<RefusalClass, u64>,
 }
 
 /// The outcome of a call.
@@ -41,8 +43,20 @@ impl Tally {
                 Some(Decision::NeedsApproval) => {
                     self.count_call(header, word("decision"), StepStatus::Waiting.to_string());
                 }
-                _ => self.count_call(header, word("decision"), StepStatus::Refused.to_string()),
+                Some(decision @ (Decision::Deny | Decision::Invalid)) => {
+                    self.count_call(header, word("decision"), StepStatus::Refused.to_string());
+                    self.count_refusal(RefusalClass::of(decision, header.str("status")));
+                }
+                None => self.count_call(header, word("decision"), StepStatus::Refused.to_string()),
             }
+        } else if header.is(Kind::ApprovalRefuse) {
+            self.count_refusal(Some(RefusalClass::Person));
+        }
+    }
+
+    fn count_refusal(&mut self, class: Option<RefusalClass>) {
+        if let Some(class) = class {
+            *self.refusals.entry(class).or_default() += 1;
         }
     }
 
@@ -83,6 +97,8 @@ mod tests {
             r#""kind":"call.decision","decision":"needs_approval","tool":"t","manifest":"DIGEST""#,
             r#""kind":"call.decision","decision":"invalid","tool":"made up 1""#,
             r#""kind":"call.decision","decision":"invalid","tool":"made up 2""#,
+            r#""kind":"call.decision","decision":"deny","status":"capacity","tool":"t","manifest":"DIGEST""#,
+            r#""kind":"approval.refuse","status":"expired""#,
             r#""kind":"run.reply","status":"done""#,
             r#""kind":"run.request""#,
         ] {
@@ -94,8 +110,10 @@ mod tests {
             .map(|(call, n)| format!("{} {} {} {n}", call.tool, call.decision, call.status))
             .collect();
         let expect =
-            ["t allow ok 1", "t deny refused 1", "t needs_approval waiting 1", "unknown invalid refused 2"];
+            ["t allow ok 1", "t deny refused 2", "t needs_approval waiting 1", "unknown invalid refused 2"];
         assert_eq!(calls, expect);
+        let refusals = tally.refusals.iter().map(|(class, n)| format!("{class} {n}"));
+        assert_eq!(refusals.collect::<Vec<_>>(), ["policy 1", "capacity 1", "schema 2", "person 1"]);
         assert_eq!(tally.runs.into_iter().collect::<Vec<_>>(), [("done".to_owned(), 1)]);
     }
 }

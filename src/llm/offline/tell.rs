@@ -61,6 +61,8 @@ fn sentence(tool: &str, text: &str) -> String {
 fn failure(told: &Value) -> Option<String> {
     let word = |name| told.get(name).and_then(Value::as_str);
     let what = match (word("decision"), word("status")) {
+        (Some("deny"), _) if word("class") == Some("host") => "not possible on this host",
+        (Some("deny"), _) if word("class") == Some("capacity") => "not run now",
         (Some("deny"), _) => "denied",
         (Some("needs_approval"), Some("refused")) => "not approved",
         (Some("needs_approval"), _) | (_, Some("waiting")) => "waiting for approval",

@@ -109,7 +109,12 @@ pub(super) fn keeps_what_is_outside_outside() {
     symlink("/proc/self/root", workspace.join("magic")).expect("linked");
     symlink("loop", workspace.join("loop")).expect("linked");
     std::fs::write(workspace.join("mine"), "x").expect("written");
-    std::fs::set_permissions(workspace.join("mine"), PermissionsExt::from_mode(0o000)).expect("mode");
+    symlink(workspace.join("closed/x"), world.path("outside/in")).expect("linked");
+    symlink(world.path("outside/in"), workspace.join("back")).expect("linked");
+    std::fs::create_dir(workspace.join("closed")).expect("made");
+    for name in ["mine", "closed"] {
+        std::fs::set_permissions(workspace.join(name), PermissionsExt::from_mode(0o000)).expect("mode");
+    }
     world.with(|stage| async move {
         let root = workspace.to_str().expect("UTF-8");
         for path in [
@@ -130,11 +135,21 @@ pub(super) fn keeps_what_is_outside_outside() {
             &format!("{root}/f/below"),
             &format!("{root}/nope/../f"),
             &format!("{root}/nope/../../outside/secret"),
-            &format!("{root}/mine"),
+            &format!("{root}/back"),
+            &format!("{root}/nope/../closed/x"),
             &format!("{root}x"),
             &format!("{root}/{}", "n".repeat(300)),
         ] {
             assert_eq!(stage.object(path).await, Object::Outside, "{path}");
+        }
+        for (path, at, rest) in
+            [("mine", "mine", ""), ("closed", "closed", ""), ("closed/x/./y", "closed", "x/y")]
+        {
+            let Object::Unreadable(found) = stage.object(format!("{root}/{path}")).await else {
+                panic!("{path}")
+            };
+            let is = (found.at.canonical.as_str(), found.rest.as_str(), found.uid);
+            assert_eq!(is, (format!("{root}/{at}").as_str(), rest, 65_534), "{path}");
         }
         // A front that lies about the decision gets nothing either.
         let execution = stage.call("read_file", json!({"path": secret})).await;

@@ -85,9 +85,11 @@ pub(super) fn finds_lines_below_a_folder() {
         assert_eq!(marks(&found), set(&["MARK 1", "MARK 2", "x MARK 3 \u{1b}[31m", "MARK 4"]), "{found}");
         let numbers = ["files_read", "files_skipped", "folders_skipped", "excluded"].map(|name| &found[name]);
         assert_eq!(numbers, [&json!(3), &json!(5), &json!(0), &json!(0)], "{found}");
+        assert_eq!(found["files_skipped_by"], json!({ "not_text": 1, "special": 4 }), "{found}");
         assert_eq!(found["matches"][3]["line"], 3, "{found}");
         let found = stage.search(&workspace, &[], json!({ "depth": 1 }), || ()).await;
         assert!(!found.to_string().contains("MARK 4") && found["folders_skipped"] == 1, "{found}");
+        assert_eq!(found["folders_skipped_by"], json!({ "too_deep": 1 }), "{found}");
         let found = stage.search(&workspace, &[], json!({ "name": "*.log" }), || ()).await;
         assert_eq!(marks(&found), set(&["MARK 1", "MARK 2", "MARK 4"]), "{found}");
         let more = json!({ "pattern": r"^x|\d$", "regex": true, "limit": 2 });

@@ -5,6 +5,7 @@ use crate::types::clock::Wall;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, FileType, RawDir, Stat, fstat, statat};
+use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -31,8 +32,10 @@ pub fn list_dir(folder: BorrowedFd<'_>, path: &str, arguments: &Value, output_by
 
     let mut room = output_bytes_max.saturating_sub(FRAME_BYTES + json_len(path));
     let mut entries = Vec::with_capacity(names.len());
+    let mut unreadable = 0_u64;
     for name in &names {
-        let entry = describe(folder, name);
+        let (entry, is_readable) = describe(folder, name);
+        unreadable += u64::from(!is_readable);
         match room.checked_sub(entry.to_string().len() + 1) {
             Some(rest) => room = rest,
             None => {
@@ -42,7 +45,11 @@ pub fn list_dir(folder: BorrowedFd<'_>, path: &str, arguments: &Value, output_by
         }
         entries.push(entry);
     }
-    Ok(json!({ "path": path, "entries": entries, "truncated": truncated }))
+    let mut answer = json!({ "path": path, "entries": entries, "truncated": truncated });
+    if let Some(members) = answer.as_object_mut().filter(|_| unreadable > 0) {
+        members.insert("files_skipped_by".to_owned(), json!({ "unreadable": unreadable }));
+    }
+    Ok(answer)
 }
 
 /// The first `limit` names, and whether there are more.
@@ -64,19 +71,23 @@ fn read_names(folder: BorrowedFd<'_>, limit: usize) -> Result<(Vec<CString>, boo
     Ok((names, false))
 }
 
-fn describe(folder: BorrowedFd<'_>, name: &CStr) -> Value {
+/// An entry, and whether the tools' user may look at it: a folder may be readable and not
+/// searchable.
+fn describe(folder: BorrowedFd<'_>, name: &CStr) -> (Value, bool) {
     let mut entry = Map::new();
     match name.to_str() {
         Ok(text) => entry.insert("name".to_owned(), json!(text)),
         Err(_) => entry.insert("name_base64".to_owned(), json!(STANDARD.encode(name.to_bytes()))),
     };
     // An entry that was removed in between keeps its name.
-    if let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+    let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    let is_readable = !matches!(stat, Err(Errno::ACCESS));
+    if let Ok(stat) = stat {
         entry.insert("type".to_owned(), json!(kind(&stat)));
         entry.insert("size".to_owned(), json!(u64::try_from(stat.st_size).unwrap_or(0)));
         entry.insert("modified".to_owned(), json!(modified(&stat).rfc3339()));
     }
-    Value::Object(entry)
+    (Value::Object(entry), is_readable)
 }
 
 fn kind(stat: &Stat) -> &'static str {

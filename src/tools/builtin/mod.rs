@@ -22,4 +22,4 @@ pub use health_check::{Disk, Host, health_check};
 pub use http_get::http_get;
 pub use list_dir::list_dir;
 pub use read_file::read_file;
-pub use search_files::Search;
+pub use search_files::{Search, Skip};

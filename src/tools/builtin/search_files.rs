@@ -9,7 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::fstat;
 use rustix::io::{Errno, pread};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 /// Lines that are returned if the call sets no limit.
@@ -29,6 +31,30 @@ const BEFORE_BYTES: usize = 100;
 /// Size of a compiled pattern, and of its cache while matching, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
+/// Why a file or folder was not searched; the names in the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skip {
+    /// The tools' user may not read it.
+    Unreadable,
+    /// It contains a NUL byte.
+    NotText,
+    /// A link, device, pipe or socket.
+    Special,
+    /// Deeper than the call asks for.
+    TooDeep,
+    /// On another mount of the host than the first folder.
+    OtherMount,
+    /// It could not be opened or read for another reason, such as its removal.
+    Failed,
+}
+
+impl From<Errno> for Skip {
+    fn from(error: Errno) -> Self {
+        if matches!(error, Errno::ACCESS | Errno::PERM) { Self::Unreadable } else { Self::Failed }
+    }
+}
+
 /// A search under way: what it searches for, and what it found.
 #[derive(Debug)]
 pub struct Search {
@@ -42,8 +68,8 @@ pub struct Search {
     end_us: u64,
     matches: Vec<Value>,
     files_read: u64,
-    files_skipped: u64,
-    folders_skipped: u64,
+    files_skipped: BTreeMap<Skip, u64>,
+    folders_skipped: BTreeMap<Skip, u64>,
     excluded: u64,
     stopped_by: Option<&'static str>,
 }
@@ -69,8 +95,8 @@ impl Search {
             end_us,
             matches: Vec::new(),
             files_read: 0,
-            files_skipped: 0,
-            folders_skipped: 0,
+            files_skipped: BTreeMap::new(),
+            folders_skipped: BTreeMap::new(),
             excluded: 0,
             stopped_by: None,
         })
@@ -101,15 +127,14 @@ impl Search {
         self.stopped_by.get_or_insert(by);
     }
 
-    /// Counts a file that was not read: a link, a device, or one that cannot be opened.
-    pub fn skip_file(&mut self) {
-        self.files_skipped += 1;
+    /// Counts a file that was not read.
+    pub fn skip_file(&mut self, why: impl Into<Skip>) {
+        *self.files_skipped.entry(why.into()).or_default() += 1;
     }
 
-    /// Counts a folder that was not searched: too deep, on another mount, or one that cannot be
-    /// opened.
-    pub fn skip_folder(&mut self) {
-        self.folders_skipped += 1;
+    /// Counts a folder that was not searched.
+    pub fn skip_folder(&mut self, why: impl Into<Skip>) {
+        *self.folders_skipped.entry(why.into()).or_default() += 1;
     }
 
     /// Counts a path that policies exclude. Its name is not returned.
@@ -121,8 +146,9 @@ impl Search {
     /// is read.
     pub fn read(&mut self, path: &[u8], file: BorrowedFd<'_>) {
         // A file that grows while it is read ends at its size at the start.
-        let Ok(size) = fstat(file).map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else {
-            return self.skip_file();
+        let size = match fstat(file) {
+            Ok(stat) => u64::try_from(stat.st_size).unwrap_or(0),
+            Err(e) => return self.skip_file(e),
         };
         let mut at = Spot { path, line: 1 };
         let (mut offset, mut rest) = (0, Vec::with_capacity(READ_BYTES + LINE_BYTES_MAX));
@@ -134,13 +160,13 @@ impl Search {
             let read = match read_at(file, offset, READ_BYTES.min(self.bytes_left), &mut rest) {
                 Ok(0) => break,
                 Ok(read) => read,
-                Err(_) => return self.skip_file(),
+                Err(e) => return self.skip_file(e),
             };
             offset = offset.saturating_add(read as u64);
             self.bytes_left -= read;
             let new = rest.len() - read;
             if rest.get(new..).is_some_and(|new| new.contains(&0)) {
-                return self.skip_file();
+                return self.skip_file(Skip::NotText);
             }
             let whole = self.lines(&mut at, &rest);
             rest.drain(..whole);
@@ -162,13 +188,18 @@ impl Search {
             "path": self.path,
             "matches": self.matches,
             "files_read": self.files_read,
-            "files_skipped": self.files_skipped,
-            "folders_skipped": self.folders_skipped,
+            "files_skipped": self.files_skipped.values().sum::<u64>(),
+            "folders_skipped": self.folders_skipped.values().sum::<u64>(),
             "excluded": self.excluded,
             "truncated": self.stopped_by.is_some(),
         });
-        if let (Some(by), Some(members)) = (self.stopped_by, answer.as_object_mut()) {
-            members.insert("stopped_by".to_owned(), json!(by));
+        if let Some(members) = answer.as_object_mut() {
+            members.extend(self.stopped_by.map(|by| ("stopped_by".to_owned(), json!(by))));
+            for (name, counts) in [("files", &self.files_skipped), ("folders", &self.folders_skipped)] {
+                if !counts.is_empty() {
+                    members.insert(format!("{name}_skipped_by"), json!(counts));
+                }
+            }
         }
         answer
     }

@@ -90,6 +90,15 @@ fn a_lone_person_confirms_at_the_terminal_and_the_run_resumes_there() {
     assert_eq!(home.expect(0, &["approval", "list", "--json"]), "");
     assert_eq!(home.expect(0, &["approval", "list", "--all", "--json"]).lines().count(), 1);
 
+    // A3: a refusal is the outcome of the run, above whatever the model says.
+    home.expect(4, &["run", &people.read()]);
+    let no = home.par(&["approval", "deny", one(home)["id"].as_str().expect("id"), "--reason", "not today"]);
+    let said = text(&no.stdout);
+    assert_eq!(no.status.code(), Some(3), "{said}{}", text(&no.stderr));
+    let refused = format!("1 call was refused by {}: not today", os_user());
+    let places = [said.find(&refused), said.find("offline provider")].map(|at| at.expect("said"));
+    assert!(places[0] < places[1] && text(&no.stderr).contains(" refused; ledger"), "{said}");
+
     home.expect(4, &["tool", "call", "list_dir", &json!({ "path": home.path("workspace/box") }).to_string()]);
     let approval = one(home);
     let own = home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
