@@ -3,7 +3,7 @@
 //! A problem contains only what the caller may know. Details for the operator go to the log where
 //! the problem is created. `middleware` adds the request id.
 
-use crate::agent::RunError;
+use crate::agent::{RunError, RunListError};
 use crate::auth::Refusal;
 use crate::gate::AnswerError;
 use crate::ledger::ReadError;
@@ -199,6 +199,18 @@ impl From<RunError> for Problem {
                     Code::Ledger,
                     "the ledger cannot be written: nothing runs and no result is returned",
                 )
+            }
+        }
+    }
+}
+
+impl From<RunListError> for Problem {
+    fn from(error: RunListError) -> Self {
+        match error {
+            RunListError::Read(error) => error.into(),
+            error @ (RunListError::Index(_) | RunListError::NoIndex) => {
+                tracing::error!(%error, "runs cannot be searched");
+                Self::new(Code::Ledger, "runs cannot be searched at the moment: the index cannot be read")
             }
         }
     }

@@ -86,7 +86,7 @@ fn a_change_while_the_server_runs_is_shown_everywhere_and_nothing_runs() {
     let found = home.entry(found["seq"].as_u64().expect("seq"));
     assert_eq!((&found["payload"]["entry"], &found["payload"]["pass"]), (&json!(6), &json!("whole")));
     assert_eq!(server.stop(), Some(0));
-    a_start_is_read_only_until_the_log_is_renewed(&people, &run);
+    a_start_is_read_only_until_the_log_is_renewed(&people, run.as_str().expect("run"));
 }
 
 fn kinds_since_damage(home: &TestHome) -> Vec<String> {

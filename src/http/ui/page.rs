@@ -123,9 +123,17 @@ fn damage(state: &ChainState) -> Markup {
     }
 }
 
-/// An outcome: a word, with its colour.
+/// An outcome: a word, with its colour unless it is fine.
 pub(super) fn outcome(word: &str) -> Markup {
-    html! { span.badge.(format::tone(word)) { (format::line(word, 24)) } }
+    html! { span.badge.(loud(word)) { (format::line(word, 24).replace('_', " ")) } }
+}
+
+/// The CSS class of an outcome in a list: what is fine stays quiet, so that the rest stands out.
+pub(super) fn loud(word: &str) -> &'static str {
+    match format::tone(word) {
+        "good" => "quiet",
+        tone => tone,
+    }
 }
 
 /// An empty list, and what to do about it.

@@ -45,6 +45,13 @@ impl KeyNames {
         })
     }
 
+    /// The name and the user of the key of this principal, if it is a known key.
+    #[must_use]
+    pub fn of(&self, principal: &str) -> Option<(&str, Option<&str>)> {
+        let (name, user) = principal.strip_prefix("key:").and_then(|id| self.0.get(id))?;
+        Some((name, user.as_deref()))
+    }
+
     /// The ids of the keys with this name or of this user.
     pub fn ids<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let is_it = move |key: &(String, Option<String>)| key.0 == name || key.1.as_deref() == Some(name);
