@@ -49,7 +49,7 @@ fn open_short(home: &LedgerHome) -> (Files, Ledger) {
 }
 
 proptest! {
-    #![proptest_config(crate::types::laws::cases(24))]
+    #![proptest_config(crate::types::laws::cases(8))]
 
     /// For random ledgers, with erasures, rotations, lost indexes and edited lines in between.
     #[test]
