@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::gate::Granted;
 use crate::launcher::Spec;
 use crate::ledger::payload::StopPayload;
-use crate::ledger::{Draft, Lock};
+use crate::ledger::{AppendError, Draft, Lock};
 use crate::policy::{Door, Over, Power};
 use crate::sandbox;
 
@@ -70,7 +70,10 @@ pub(super) fn with_front<T>(
         let _receipts = ledger
             .append(compose::start_drafts(&config, &rules, what, &report, &secrets)?)
             .await
-            .map_err(Fail::failed)?;
+            .map_err(|e| match e {
+                AppendError::Damaged(_) => Fail::new(exit::UNVERIFIED, e),
+                other => Fail::failed(other),
+            })?;
         let agent = compose::agent(&config, &rules, ledger.clone(), launcher, provider, secrets)?;
         agent.recover().await.map_err(Fail::failed)?;
         let requesters = Requesters { authority: compose::authority(&config, ledger.clone())? };

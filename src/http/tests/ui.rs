@@ -85,6 +85,55 @@ async fn a_login_begins_with_a_key_and_ends_with_the_form() {
     assert_eq!((page.status, page.header("location")), (303, login));
 }
 
+/// An error page has the navigation for a visitor who is logged in, and offers a login only to
+/// others (A9).
+#[tokio::test]
+async fn an_error_page_keeps_the_navigation_of_a_login() {
+    let app = TestApp::start().await;
+    let login = app.log_in(&app.key(Role::Viewer).await).await;
+    for (path, status) in [
+        ("/ui/runs?nope=1", 422),
+        ("/ui/runs?limit=0", 422),
+        ("/ui/runs/run_01JD0000000000000000000000", 404),
+        ("/ui/audit/999", 404),
+        ("/ui/nowhere", 404),
+    ] {
+        let page = app.page(path, &login).await;
+        assert_eq!(page.status, status, "{path}: {page:?}");
+        assert!(page.body.contains("aria-label=\"Pages\"") && page.body.contains("Log out"), "{path}");
+        assert!(!page.body.contains("/ui/login"), "{path} offers a login: {}", page.body);
+        let page = app.page(path, "").await;
+        assert!(!page.body.contains("aria-label=\"Pages\""), "{path}");
+    }
+    // A search with a mistake is a page with the reason, not an error.
+    let page = app.page("/ui/runs?q=decision:denied", &login).await;
+    assert!(page.status == 200 && page.body.contains("did you mean `deny`?"), "{page:?}");
+    let page = app.page("/ui/audit?q=tool:no_such_tool", &login).await;
+    assert!(page.body.contains("par audit show tool:no_such_tool"), "{}", page.body);
+}
+
+/// Tables show keys by their names, and an entry by what it is about (C1).
+#[tokio::test]
+async fn tables_show_names_and_objects() {
+    let app = TestApp::start().await;
+    let operator = app.key(Role::Operator).await;
+    let login = app.log_in(&app.key(Role::Viewer).await).await;
+    assert_eq!(app.run(&operator, br#"{"message":"read_file(path=\"/etc/shadow\")"}"#).await.status, 200);
+    for (path, words) in [
+        ("/ui/", &[">operator<", "read_file"][..]),
+        ("/ui/runs", &[">operator<", "/etc/shadow"]),
+        ("/ui/audit?q=kind:key.create", &["operator, operator", "viewer, viewer"]),
+        ("/ui/audit?q=kind:run.request", &[">operator<", "/etc/shadow"]),
+        ("/ui/audit?q=kind:call.decision", &[">operator<", "/etc/shadow", "read_file"]),
+    ] {
+        let page = app.page(path, &login).await;
+        for word in words {
+            assert!(page.body.contains(word), "{path} does not show {word}: {}", page.body);
+        }
+    }
+    assert!(app.page("/ui/", &login).await.body.contains("needs approval"));
+}
+
 #[tokio::test]
 async fn forms_of_other_sites_do_nothing() {
     let app = TestApp::start().await;

@@ -114,7 +114,7 @@ fn search(asked: &Asked) -> Markup {
                     option value=(status.as_str()) selected[query.status == Some(status)] { (status.as_str()) }
                 }
             }
-            @if let Some(principal) = &query.principal { input type="hidden" name="principal" value=(principal); }
+            @if let Some(principal) = &query.principal { input type="hidden" name="principal" value=(format::line(principal, 80)); }
             button type="submit" { "Search" }
         }
         @if let Some(principal) = &query.principal {
