@@ -26,6 +26,7 @@ mod tests;
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
 pub use manifest::content::ContentFolder;
 pub use manifest::error::ManifestError;
+pub use manifest::groups::{HostGroup, host_groups, refused_group};
 pub use manifest::host_form::HostForm;
 pub use manifest::hosts::Reach;
 pub use manifest::paths::Places;

@@ -8,7 +8,7 @@
 //!
 //! * `error`: why a file was refused.
 //! * `host_form`, `script`, `words`: the values of its members.
-//! * `paths`, `content`, `hosts`, `sockets`, `secrets`: what it grants.
+//! * `paths`, `content`, `hosts`, `sockets`, `secrets`, `groups`: what it grants.
 //! * `reserved`: names that no tool may have.
 //! * `check`, `raw`: the file.
 //! * `tool`: the tool.
@@ -23,6 +23,7 @@ pub(super) mod content;
 pub(super) mod hosts;
 pub(super) mod sockets;
 pub(super) mod secrets;
+pub(super) mod groups;
 pub(super) mod reserved;
 mod check;
 mod raw;

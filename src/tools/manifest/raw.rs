@@ -74,6 +74,8 @@ pub(super) struct RawSandbox {
     proc: ProcView,
     #[serde(default)]
     pub(super) secrets: Vec<String>,
+    #[serde(default)]
+    pub(super) groups: Vec<String>,
 }
 
 /// Sockets, and entries that are hosts.

@@ -3,6 +3,7 @@
 use super::check::{check_elements, check_input, check_limits, check_name};
 use super::content::ContentFolder;
 use super::error::{InFile, ManifestError};
+use super::groups::{self, HostGroup};
 use super::hosts::Reach;
 use super::paths::Places;
 use super::raw::RawManifest;
@@ -54,6 +55,8 @@ pub struct Manifest {
     pub proc: ProcView,
     /// Named secrets that its program is given, in the manifest's order.
     pub secrets: Vec<String>,
+    /// The host's groups that it is in, in addition to its own, in the manifest's order.
+    pub groups: Vec<HostGroup>,
     /// Sockets that its program is connected to, in the manifest's order.
     pub connect: Vec<Connect>,
     /// The format of standard output.
@@ -131,6 +134,10 @@ impl Manifest {
         raw.check_reach(&reach, &resource).map_err(|(key, reason)| no(key, &reason))?;
         let proc = raw.proc().map_err(|(key, reason)| no(key, &reason))?;
         check_secrets(&raw.sandbox.secrets).map_err(|reason| no("secrets =", &reason))?;
+        // The list is read only for a tool that names groups.
+        let known = if raw.sandbox.groups.is_empty() { Vec::new() } else { groups::host_groups() };
+        let groups = groups::resolve(&raw.sandbox.groups, &known);
+        let groups = groups.map_err(|reason| no("groups =", &reason))?;
         if let Runner::Program(program) = &runner {
             let key = if program.script.is_some() { "args" } else { "command" };
             check_elements(program, &raw.input).map_err(|reason| no(key, &reason))?;
@@ -159,6 +166,7 @@ impl Manifest {
             spelled,
             proc,
             secrets: raw.sandbox.secrets,
+            groups,
             connect,
             output: raw.output,
             stdin: raw.stdin,
