@@ -85,26 +85,7 @@ impl OpenTool {
         vault: &Vault,
         report: &mut Report,
     ) -> Result<Self, String> {
-        let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
-        let (program, exec, script) = match &manifest.runner {
-            Runner::Builtin(_) => (None, Vec::new(), None),
-            Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
-                let shortfalls = machine.held.shortfalls(runs).join("; ");
-                return Err(format!("a protection of programs is missing on this machine: {shortfalls}"));
-            }
-            Runner::Program(program) if machine.has_namespaces() => {
-                let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
-                let script = program.script.as_ref().map(seal).transpose()?;
-                (Some(OpenProgram::open(&program.path, machine)?), exec.collect::<Result<_, _>>()?, script)
-            }
-            Runner::Program(_) => {
-                return Err(
-                    "programs need a PID namespace and an empty network namespace, which this machine \
-                            does not provide"
-                        .to_owned(),
-                );
-            }
-        };
+        let (program, exec, script) = open_runner(manifest, machine)?;
         let mut skip = |path: &std::path::Path| {
             report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
         };
@@ -260,6 +241,31 @@ impl OpenTool {
         match &self.manifest.runner {
             Runner::Program(_) if folder && !self.manifest.recursive => AccessFs::ReadDir.into(),
             runner => rights(runner, folder),
+        }
+    }
+}
+
+/// Program, programs that it may start, and script.
+type Runnable = (Option<OpenProgram>, Vec<OpenProgram>, Option<OwnedFd>);
+
+/// Opens what `manifest` runs; a builtin is nothing to open.
+fn open_runner(manifest: &Manifest, machine: &Machine) -> Result<Runnable, String> {
+    let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
+    match &manifest.runner {
+        Runner::Builtin(_) => Ok((None, Vec::new(), None)),
+        Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
+            let shortfalls = machine.held.shortfalls(runs).join("; ");
+            Err(format!("a protection of programs is missing on this machine: {shortfalls}"))
+        }
+        Runner::Program(program) if machine.has_namespaces() => {
+            let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
+            let script = program.script.as_ref().map(seal).transpose()?;
+            Ok((Some(OpenProgram::open(&program.path, machine)?), exec.collect::<Result<_, _>>()?, script))
+        }
+        Runner::Program(_) => {
+            Err("programs need a PID namespace and an empty network namespace, which this machine does \
+                     not provide"
+                .to_owned())
         }
     }
 }
