@@ -1,11 +1,13 @@
 #!/bin/sh
 # Installs PAR on this host: binaries, units, users, etc/ and home. Prints each step.
 #
-#   ./install.sh [--dry-run] [--root DIR] [--binary FILE]
+#   ./install.sh [--dry-run] [--root DIR] [--binary FILE] [--groups LIST]
 #   ./install.sh --uninstall [--dry-run] [--root DIR]
 #
 #   --binary FILE  the par to install; par-launcher must be in the same folder [default:
 #                  target/release/par, target/debug/par or par, next to this file]
+#   --groups LIST  groups of this host that all tools are in, such as 'adm systemd-journal' for the
+#                  system's logs [default: ask on a terminal, else none; an earlier choice stays]
 #   --root DIR     install below DIR: create no users and start nothing
 #   --dry-run      print each step and perform none
 #   --uninstall    remove what was installed; keep ledger, keys and etc/
@@ -19,6 +21,8 @@ umask 022
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=
 binary=
+groups=
+has_groups=
 dry=
 action=install
 stage=
@@ -34,8 +38,9 @@ while [ $# -gt 0 ]; do
         --dry-run) dry=1 ;;
         --root) [ $# -gt 1 ] || fail '--root needs a folder' 2; root=$2; shift ;;
         --binary) [ $# -gt 1 ] || fail '--binary needs a file' 2; binary=$2; shift ;;
+        --groups) [ $# -gt 1 ] || fail '--groups needs a list of groups' 2; groups=$2; has_groups=1; shift ;;
         --uninstall) action=uninstall ;;
-        -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) fail "unknown option: $1 (see --help)" 2 ;;
     esac
     shift
@@ -51,6 +56,7 @@ home=$root/var/lib/par
 share=$root/usr/share/par
 units=$root/usr/lib/systemd/system
 sysusers=$root/usr/lib/sysusers.d/par.conf
+drop_in=$root/etc/systemd/system/par-launcher@.service.d/groups.conf
 tmpfiles=$root/usr/lib/tmpfiles.d/par.conf
 man=$root/usr/share/man/man1
 bash_completion=$root/usr/share/bash-completion/completions/par
@@ -150,6 +156,51 @@ make_users() {
         else
             fail "neither useradd nor adduser found: create the users par and par-tool, then run this script again"
         fi
+    done
+}
+
+has_group() { grep -q "^$1:" /etc/group; }
+
+# Tools are in no group but their own, and many logs are readable to a group only. A group that is
+# as powerful as root is refused, as in a manifest.
+give_groups() {
+    has_systemd || return 0
+    say 'Groups of the tools'
+    if [ -z "$has_groups" ] && [ -e "$drop_in" ]; then
+        note "$drop_in: kept"
+        return
+    fi
+    usual=
+    for group in adm systemd-journal; do
+        if has_group "$group"; then usual="$usual${usual:+ }$group"; fi
+    done
+    if [ -z "$has_groups" ] && [ -n "$usual" ] && [ -z "$dry" ] && is_host && [ -t 0 ]; then
+        printf '  May tools read the logs that only the groups %s may read? [y/N] ' "$usual"
+        read -r answer || answer=
+        case $answer in [yY]*) groups=$usual ;; esac
+    fi
+    if [ -z "$groups" ]; then
+        note 'none: tools do not see logs that only a group may read. `par doctor` names those logs.'
+        if [ -n "$usual" ]; then note "To let tools read them: ./install.sh --groups '$usual'"; fi
+        if [ -z "$has_groups" ] || [ ! -e "$drop_in" ]; then return; fi
+        run rm -f -- "$drop_in"
+        return
+    fi
+    if [ -n "$dry" ]; then note "would: put $drop_in"; return; fi
+    mkdir -p "$(dirname -- "$drop_in")"
+    printf '# From install.sh: groups that all tools are in.\n[Service]\nSupplementaryGroups=%s\n' "$groups" \
+        >"$drop_in.par-new"
+    mv -f -- "$drop_in.par-new" "$drop_in"
+    note "$drop_in: $groups"
+}
+
+check_groups() {
+    for group in $groups; do
+        case $group in
+            root | sudo | wheel | admin | docker | podman | lxd | incus* | libvirt | disk | kmem | shadow | par)
+                fail "tools are not put into the group $group: its members can become root" 2 ;;
+        esac
+        has_group "$group" || fail "unknown group: $group" 2
     done
 }
 
@@ -258,6 +309,7 @@ start() {
 
 install_all() {
     check_rights
+    check_groups
     find_binary
     if [ -z "$dry" ]; then
         stage=$(mktemp -d)
@@ -267,6 +319,7 @@ install_all() {
     put_manual
     put_units
     make_users
+    give_groups
     put_home
     start
     if is_host && has_systemd; then
@@ -298,6 +351,7 @@ uninstall() {
     note "$home/data: the ledger and its keys"
     note "$home/workspace: what tools wrote"
     note "$etc: configuration, policies and tools"
+    if [ -e "$drop_in" ]; then note "$drop_in: groups of the tools"; fi
     if is_host; then note 'the users par and par-tool, who own them'; fi
 }
 

@@ -6,7 +6,7 @@ use crate::types::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a program was given in addition to its arguments, by the names in its manifest.
+/// What a call was given in addition to its arguments, by the names in its manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
     /// Named secrets.
@@ -15,6 +15,14 @@ pub struct Given {
     /// Connections, such as `unix:/run/dbus/system_bus_socket`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connect: Vec<String>,
+    /// Groups of the host that its process was in, in addition to its own: a name, or the number of
+    /// a group without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// Whether all calls of that launcher share those groups, which it could not give up, whatever
+    /// their manifests say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub groups_shared: bool,
 }
 
 /// How a call ended, and what it wrote.
@@ -35,7 +43,7 @@ pub struct Execution {
     pub protections: BTreeMap<String, Vec<String>>,
     /// Its connections, made and refused, in the order of the requests.
     pub connections: Connections,
-    /// What the program was given.
+    /// What it was given.
     pub given: Given,
     /// Time from go to the child's reaping, in microseconds, by the launcher's clock.
     pub wall_us: u64,

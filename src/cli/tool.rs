@@ -160,6 +160,7 @@ fn view(manifest: &Manifest) -> Value {
         "read": manifest.read,
         "proc": manifest.proc.as_str(),
         "secrets": manifest.secrets,
+        "groups": manifest.groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(),
         "write": manifest.write.iter().map(|root| written(root, manifest)).collect::<Vec<_>>(),
         "connect": manifest.connect.iter().map(ToString::to_string).chain(manifest.reach.entries()).collect::<Vec<_>>(),
         "addresses": manifest.reach.named.iter().map(ToString::to_string).collect::<Vec<_>>(),

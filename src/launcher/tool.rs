@@ -2,6 +2,7 @@
 //! once.
 
 use crate::call::Given;
+use crate::launcher::confine::identity::Memberships;
 use crate::launcher::confine::layers::{Connects, PathRule};
 use crate::launcher::confine::protection::Runs;
 use crate::launcher::confine::seccomp::filters::{Does, of_program};
@@ -41,6 +42,8 @@ pub(crate) struct OpenTool {
     pub(crate) filter: BpfProgram,
     /// A sealed memfd of each secret that the program is given, in the manifest's order.
     pub(crate) secrets: Vec<OwnedFd>,
+    /// The Unix groups of its calls.
+    pub(crate) memberships: Memberships,
     /// The combined proof of the secrets, if there are any.
     pub(crate) proof: Option<Digest>,
     /// The ruleset of prepare, if it is the same for every call.
@@ -82,26 +85,7 @@ impl OpenTool {
         vault: &Vault,
         report: &mut Report,
     ) -> Result<Self, String> {
-        let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
-        let (program, exec, script) = match &manifest.runner {
-            Runner::Builtin(_) => (None, Vec::new(), None),
-            Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
-                let shortfalls = machine.held.shortfalls(runs).join("; ");
-                return Err(format!("a protection of programs is missing on this machine: {shortfalls}"));
-            }
-            Runner::Program(program) if machine.has_namespaces() => {
-                let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
-                let script = program.script.as_ref().map(seal).transpose()?;
-                (Some(OpenProgram::open(&program.path, machine)?), exec.collect::<Result<_, _>>()?, script)
-            }
-            Runner::Program(_) => {
-                return Err(
-                    "programs need a PID namespace and an empty network namespace, which this machine \
-                            does not provide"
-                        .to_owned(),
-                );
-            }
-        };
+        let (program, exec, script) = open_runner(manifest, machine)?;
         let mut skip = |path: &std::path::Path| {
             report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
         };
@@ -110,6 +94,7 @@ impl OpenTool {
                 "the tool needs its own `/proc`, which this machine does not provide: {reason}"
             ));
         }
+        let memberships = Memberships::of(&manifest.groups, machine.identity.is_some(), &machine.own_groups)?;
         let (secrets, proof) = vault.give(&manifest.secrets)?;
         let mut roots = Vec::new();
         for path in &manifest.read {
@@ -143,8 +128,19 @@ impl OpenTool {
             ignores_modes: manifest.modes == Modes::Ignore,
         });
         let manifest = manifest.clone();
-        let mut tool =
-            Self { manifest, roots, writes, program, exec, script, secrets, proof, filter, ruleset: None };
+        let mut tool = Self {
+            manifest,
+            roots,
+            writes,
+            program,
+            exec,
+            script,
+            secrets,
+            memberships,
+            proof,
+            filter,
+            ruleset: None,
+        };
         tool.ruleset = match tool.manifest.proc {
             ProcView::Own => None,
             ProcView::None | ProcView::Host => Some(tool.first_ruleset(machine, None)?),
@@ -231,10 +227,11 @@ impl OpenTool {
         programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(memory)
     }
 
-    /// What its program has in addition to its arguments, for the record.
+    /// What a call has in addition to its arguments, for the record.
     pub(crate) fn given(&self) -> Given {
         let connect = self.manifest.connect.iter().map(ToString::to_string).collect();
-        Given { secrets: self.manifest.secrets.clone(), connect }
+        let (groups, groups_shared) = self.memberships.told();
+        Given { secrets: self.manifest.secrets.clone(), connect, groups, groups_shared }
     }
 
     /// The right that this tool has on an object that is, or is not, a folder. A program whose
@@ -244,6 +241,31 @@ impl OpenTool {
         match &self.manifest.runner {
             Runner::Program(_) if folder && !self.manifest.recursive => AccessFs::ReadDir.into(),
             runner => rights(runner, folder),
+        }
+    }
+}
+
+/// Program, programs that it may start, and script.
+type Runnable = (Option<OpenProgram>, Vec<OpenProgram>, Option<OwnedFd>);
+
+/// Opens what `manifest` runs; a builtin is nothing to open.
+fn open_runner(manifest: &Manifest, machine: &Machine) -> Result<Runnable, String> {
+    let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
+    match &manifest.runner {
+        Runner::Builtin(_) => Ok((None, Vec::new(), None)),
+        Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
+            let shortfalls = machine.held.shortfalls(runs).join("; ");
+            Err(format!("a protection of programs is missing on this machine: {shortfalls}"))
+        }
+        Runner::Program(program) if machine.has_namespaces() => {
+            let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
+            let script = program.script.as_ref().map(seal).transpose()?;
+            Ok((Some(OpenProgram::open(&program.path, machine)?), exec.collect::<Result<_, _>>()?, script))
+        }
+        Runner::Program(_) => {
+            Err("programs need a PID namespace and an empty network namespace, which this machine does \
+                     not provide"
+                .to_owned())
         }
     }
 }

@@ -15,6 +15,7 @@ mod crash;
 mod flood;
 mod front;
 mod given;
+mod groups;
 mod layer_off;
 mod left;
 mod levels;
@@ -115,6 +116,8 @@ scenarios! {
     content_that_is_not_plain_is_refused
     content_that_changed_after_prepare_is_not_run
     what_is_given_is_what_was_decided_on
+    a_call_has_the_groups_of_its_manifest_and_no_other
+    calls_share_the_groups_of_a_launcher_that_is_not_root
 }
 
 /// Returns at once, unless a scenario is requested.
@@ -122,7 +125,7 @@ scenarios! {
 fn driver() {
     let Ok(name) = std::env::var(SCENARIO) else { return };
     if let Ok(uid) = std::env::var(AS_UID) {
-        become_user(uid.parse().expect("a uid"));
+        become_user(uid.parse().expect("a uid"), &[]);
     }
     perform(&name);
 }
@@ -148,9 +151,10 @@ fn play(name: &str) {
 }
 
 /// Changes the ids of this thread only, which is the one that forks.
-fn become_user(id: u32) {
+fn become_user(id: u32, groups: &[u32]) {
     let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
-    rustix::thread::set_thread_groups(&[]).expect("groups");
+    let groups: Vec<Gid> = groups.iter().map(|group| Gid::from_raw(*group)).collect();
+    rustix::thread::set_thread_groups(&groups).expect("groups");
     rustix::thread::set_thread_res_gid(gid, gid, gid).expect("gid");
     rustix::thread::set_thread_res_uid(uid, uid, uid).expect("uid");
     // As after an exec; otherwise this process could not write its own id maps.
@@ -173,6 +177,10 @@ mod scenario {
     pub(super) use super::front::the_front_reaches_nothing_else;
     pub(super) use super::given::{
         connects_to_named_sockets, gives_arguments_on_standard_input, gives_secrets_by_descriptor,
+    };
+    pub(super) use super::groups::{
+        a_call_has_the_groups_of_its_manifest_and_no_other,
+        calls_share_the_groups_of_a_launcher_that_is_not_root,
     };
     pub(super) use super::layer_off::{every_layer_has_its_case, no_layer_is_decoration};
     pub(super) use super::left::{

@@ -27,6 +27,7 @@ pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check
 pub use manifest::check::program_path;
 pub use manifest::content::ContentFolder;
 pub use manifest::error::{ManifestError, ManifestFaults};
+pub use manifest::groups::{HostGroup, host_groups, refused_group};
 pub use manifest::host_form::HostForm;
 pub use manifest::hosts::Reach;
 pub use manifest::paths::Places;

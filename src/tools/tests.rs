@@ -238,6 +238,11 @@ fn what_a_program_is_given_is_checked_with_its_line() {
     check(write, &grant("example.com:443"), bounded);
     let twice = format!("{write}\nsecrets = [\"a.b\", \"a_b\"]");
     check(write, &twice, "22: two secrets would share the variable `PAR_SECRET_A_B`");
+    let docker = format!("{write}\ngroups = [\"docker\"]");
+    let owns = "no tool may be in the group `docker`, which may start containers that own the host";
+    check(write, &docker, &format!("22: {owns}"));
+    let unknown = format!("{write}\ngroups = [\"no-such-group\"]");
+    check(write, &unknown, "22: `no-such-group` is not a group of this host (/etc/group)");
     let tail = include_str!("../../tools.d/tail_file.toml").replace("\"@logs\", ", "");
     let reads = tail.replacen("[limits]", "connect = [\"unix:/run/x\"]\n[limits]", 1);
     let error = etc.parse(&reads).map(|_| ()).expect_err("a tool that reads");

@@ -228,6 +228,8 @@ pub const SECRETS_MAX: usize = 64;
 pub const SECRETS_BYTES_MAX: usize = 32 << 10;
 /// Connections passed to one tool.
 pub const CONNECTIONS_GIVEN_MAX: usize = 4;
+/// Groups of the host that one tool is in, in addition to its own.
+pub const GROUPS_GIVEN_MAX: usize = 8;
 /// Secrets passed to one tool.
 pub const SECRETS_GIVEN_MAX: usize = 8;
 /// A pattern of secrets as written, in bytes.

@@ -72,6 +72,8 @@ mod damage;
 mod anchor;
 mod forge;
 mod history;
+// Files of a group of the host are read by the tools that are in it.
+mod rights;
 // Scripts as tools deploy, roll back, and stay in their folder.
 mod jobs; // as an ordinary user too
 // An uploader of versions decides neither what a model does nor what is live.

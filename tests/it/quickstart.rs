@@ -1,7 +1,5 @@
 //! The first command: what its home allows, what it prints, and what it leaves behind.
 
-#![expect(clippy::disallowed_methods, reason = "tests start the product's own binary")]
-
 use crate::support::{TestHome, signal, text};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};

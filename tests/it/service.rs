@@ -234,6 +234,27 @@ fn an_uninstall_keeps_the_ledger_and_says_where() {
     succeed(&mut place.par(None, &["audit", "verify"]));
 }
 
+/// A1: tools are in the groups that the person who installs names, and in no other. A later run
+/// keeps them, and a group that leads to root is refused before anything is done.
+#[test]
+fn groups_of_the_tools_are_asked_for_at_install() {
+    let Some(place) = Place::new() else { return };
+    let drop_in = "etc/systemd/system/par-launcher@.service.d/groups.conf";
+    for (groups, why) in [("adm docker", "the group docker"), ("no-such-group", "unknown group")] {
+        let mut command = place.script(&["--groups", groups]);
+        refused(&command.output().expect("sh"), 2, why);
+        assert!(!place.root().exists(), "{:?}", place.files());
+    }
+    let said = place.install(&[]);
+    assert!(said.contains("--groups 'adm") && !place.at(drop_in).exists(), "{said}");
+    place.install(&["--groups", "adm mail"]);
+    assert!(place.read(drop_in).ends_with("[Service]\nSupplementaryGroups=adm mail\n"));
+    let said = place.install(&[]);
+    assert!(said.contains("groups.conf: kept") && place.at(drop_in).exists(), "{said}");
+    place.install(&["--groups", ""]);
+    assert!(!place.at(drop_in).exists(), "taken back");
+}
+
 #[test]
 fn without_rights_nothing_is_done_and_it_says_so() {
     let Some(place) = Place::new() else { return };

@@ -7,6 +7,8 @@
 //! * `ledger`: the ledger, clock and anchors
 //! * `around`: secrets, disk and model
 //! * `walls`: the protections around tools
+//! * `question`: what policies answer about a path
+//! * `rights/`: paths that tools are granted and may not read
 //! * `path`: which layer refuses a path
 
 mod check;
@@ -14,6 +16,8 @@ mod files;
 mod ledger;
 mod around;
 mod walls;
+mod question;
+mod rights;
 mod path;
 
 use crate::cli::exit::{self, Fail};
@@ -66,6 +70,7 @@ impl Doctor {
                 let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
                 checks.ok("configuration", format!("{tools} tools, {policies} policies"));
                 ledger::in_force(config, &rules, checks);
+                rights::examine(config, &rules, checks);
             }
             Err(e) => checks.fail("configuration", e.what),
         }

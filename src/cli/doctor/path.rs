@@ -1,5 +1,7 @@
 //! `par doctor path`: which layer refuses a path, for each tool.
 
+use super::question::{PathQuestion, sample};
+use super::rights;
 use crate::auth::{Role, Subject};
 use crate::call::{FileKind, Object, PathObject};
 use crate::cli::exit::{self, Fail};
@@ -8,14 +10,13 @@ use crate::cli::{compose, key, show};
 use crate::config::Config;
 use crate::gate::{Rules, UNNAMED_CHILD};
 use crate::launcher::{Report, Spec};
-use crate::policy::{Approved, Counts, Question, Resource, Ruling, Session};
+use crate::policy::{Resource, Ruling};
 use crate::sandbox::{self, Launcher, PrepareError};
-use crate::tools::{Invalid, Manifest, ProposedCall, ResourceSpec, ValidCall};
-use crate::types::clock::Wall;
-use crate::types::{limits, text};
+use crate::tools::{Manifest, ResourceSpec, ValidCall};
+use crate::types::text;
 use clap::Args;
-use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -83,6 +84,10 @@ impl Of {
             rows.iter().try_for_each(|row| show::json(&row.json(&report)))?;
         } else {
             print(&rows, &writers, &report)?;
+            let closed = rows.iter().filter(|row| matches!(row.unix, Unix::MayNotRead));
+            let closed = closed.filter_map(|row| rules.catalog.find(&row.tool).map(|tool| &**tool));
+            let mends = rights::mends(config, closed, Path::new(&path));
+            mends.iter().try_for_each(|mend| show::line(&format!("  {mend}")))?;
         }
         let says = |is: fn(&ToolRow) -> bool| rows.iter().any(is);
         Ok(match () {
@@ -103,36 +108,6 @@ fn subject(config: &Config, who: &str) -> Result<Subject, Fail> {
     }
 }
 
-/// A call of the tool on `path`. Other required arguments get the smallest values that the schema
-/// allows.
-fn sample(rules: &Rules, manifest: &Manifest, argument: &str, path: &str) -> Result<ValidCall, Invalid> {
-    let required = manifest.input.get("required").and_then(Value::as_array).into_iter().flatten();
-    let value = |name: &str| match name {
-        name if name == argument => json!(path),
-        name => least(manifest.input.pointer(&format!("/properties/{name}")).unwrap_or(&Value::Null)),
-    };
-    let arguments: Map<String, Value> =
-        required.filter_map(Value::as_str).map(|name| (name.to_owned(), value(name))).collect();
-    let proposed = ProposedCall {
-        id: "doctor".to_owned(),
-        tool: manifest.name.clone(),
-        arguments: Value::Object(arguments).to_string(),
-    };
-    rules.catalog.validate(proposed, |_| true)
-}
-
-fn least(schema: &Value) -> Value {
-    let number = |name: &str| schema.get(name).and_then(Value::as_u64);
-    let length = number("minLength").unwrap_or(1).min(limits::PATH_BYTES_MAX as u64);
-    match (schema.pointer("/enum/0"), schema.get("type").and_then(Value::as_str)) {
-        (Some(first), _) => first.clone(),
-        (None, Some("integer")) => json!(number("minimum").unwrap_or(1)),
-        (None, Some("boolean")) => json!(false),
-        (None, Some("array")) => json!([]),
-        (None, _) => json!("x".repeat(usize::try_from(length).unwrap_or(1))),
-    }
-}
-
 /// What the sandbox finds with the rights of the tool.
 async fn look(
     launcher: &Launcher,
@@ -145,13 +120,6 @@ async fn look(
     let places = places.filter_map(|path| path.to_str().map(str::to_owned));
     let named = rules.bundle.named().iter().cloned().chain(places).collect();
     launcher.look(call.manifest(), call.canonical(), named).await
-}
-
-/// The subject and the rules of the question.
-struct PathQuestion<'a> {
-    config: &'a Config,
-    rules: &'a Rules,
-    subject: &'a Subject,
 }
 
 impl PathQuestion<'_> {
@@ -215,31 +183,6 @@ impl PathQuestion<'_> {
             canonical: canonical.to_owned(),
             within: within.iter().cloned().chain(names).collect(),
         }
-    }
-
-    fn ask(&self, call: &ValidCall, about: &Resource) -> Ruling {
-        let session = Session {
-            id: "doctor".to_owned(),
-            ceiling: self.rules.catalog.manifests().map(|m| m.name.clone()).collect(),
-            taint: BTreeSet::new(),
-            tainted_by: Vec::new(),
-            calls_used: 0,
-            budget: i64::from(limits::CALLS_PER_RUN_MAX),
-            risk: 0,
-        };
-        let question = Question {
-            subject: self.subject,
-            session: &session,
-            manifest: call.manifest(),
-            arguments: call.arguments(),
-            resource: about,
-            approved: Approved::No,
-            now_us: Wall::now().0,
-            source_ip: None,
-            channel: crate::types::Channel::Http,
-            counts: Counts::default(),
-        };
-        self.rules.bundle.decide(&question).answer
     }
 }
 

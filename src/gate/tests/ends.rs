@@ -82,7 +82,7 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
                 more: 7,
                 bytes: 7,
             },
-            given: Given { secrets: vec!["\u{202e}".to_owned()], connect: Vec::new() },
+            given: Given { secrets: vec!["\u{202e}".to_owned()], ..Given::default() },
             wall_us: u64::MAX,
         };
         let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");

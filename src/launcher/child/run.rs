@@ -197,7 +197,7 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
     }
     let mut own_user = machine.per_call.contains(CloneFlags::CLONE_NEWUSER);
     if let Some((uid, gid)) = birth.identity {
-        become_user(uid, gid)?;
+        become_user(uid, gid, &birth.tool.memberships.gids())?;
         layers.push(format!("uid {uid}"));
         // Optional: it makes the process limit this call's alone. A builtin starts no process.
         own_user = birth.tool.program.is_some() && sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();

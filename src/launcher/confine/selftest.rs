@@ -153,7 +153,8 @@ pub(crate) fn no_user_namespace(machine: &CanaryContext<'_>) -> Option<String> {
     let (uid, gid) = machine.identity.filter(|_| machine.has_namespaces())?;
     let tried = sys::clone_call(machine.one, machine.per_call).map_err(|e| e.to_string()).and_then(|child| {
         let Some(pidfd) = child else {
-            let entered = become_user(uid, gid).is_ok() && sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
+            let entered =
+                become_user(uid, gid, &[]).is_ok() && sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
             sys::exit_now(u8::from(!entered));
         };
         let end = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map_err(|e| e.to_string())?;
@@ -287,7 +288,7 @@ fn own_uid(one: &SingleThread, ground: Option<&OwnedFd>, uid: u32, gid: u32) -> 
             openat(ground, CANARY, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
         }));
     }
-    compared(one, || become_user(uid, gid), &tries)
+    compared(one, || become_user(uid, gid, &[]), &tries)
 }
 
 fn pid_namespace(machine: &CanaryContext<'_>) -> BTreeSet<Protection> {

@@ -18,7 +18,7 @@ use crate::launcher::view::namespaces::SecondStage;
 use crate::launcher::view::root::{self, NoView, Plan, View};
 use crate::launcher::view::{own_proc, procfs};
 use crate::tools::builtin::Host;
-use crate::tools::{Manifest, ProcView};
+use crate::tools::{HostGroup, Manifest, ProcView};
 use landlock::{AccessFs, BitFlags};
 use nix::sched::CloneFlags;
 use rustix::fs::readlinkat;
@@ -40,6 +40,8 @@ pub(crate) struct Entered {
     pub(crate) landlock: Landlock,
     /// Uid and gid of tools, if the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
+    /// The Unix groups of this process, which its calls share if it has no `identity` to give them.
+    pub(crate) own_groups: Vec<HostGroup>,
     /// The new namespaces that each call gets.
     pub(crate) per_call: CloneFlags,
     /// Sockets that calls may make, as the manifests want them.
@@ -206,6 +208,7 @@ impl Entered {
             one,
             landlock: ground.landlock,
             identity: ground.identity,
+            own_groups: ground.own_groups,
             per_call,
             sockets,
             mapped_bytes: procfs::mapped_bytes(&paths.proc),

@@ -1,12 +1,13 @@
 //! What is opened on the host before anything is entered, in the launcher's first stage.
 
 use crate::launcher::cgroup::CallGroups;
-use crate::launcher::confine::identity::tool_user;
+use crate::launcher::confine::identity::{own_groups, tool_user};
 use crate::launcher::confine::layers::{self, Landlock};
 use crate::launcher::confine::selftest::HostSocket;
 use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::mounts::{self, Mount};
 use crate::launcher::view::{files, namespaces, procfs};
+use crate::tools::HostGroup;
 use crate::tools::builtin::Host;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustls::ClientConfig;
@@ -23,6 +24,8 @@ pub(crate) struct Ground {
     pub(crate) host: Host,
     /// Uid and gid of tools, if the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
+    /// The Unix groups of this process, which its calls share if it has no `identity` to give them.
+    pub(crate) own_groups: Vec<HostGroup>,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) outside: Option<HostSocket>,
     /// Groups of calls, or why calls have none.
@@ -61,6 +64,7 @@ impl Ground {
         let mounts = mounts::table(&proc)?;
         let root = rustix::process::geteuid().is_root();
         let identity = root.then(|| user.unwrap_or_else(tool_user));
+        let own_groups = own_groups();
         let outside = HostSocket::listen();
         let mut groups = CallGroups::begin();
         let refused = namespaces::enter(root).err();
@@ -68,7 +72,20 @@ impl Ground {
             groups.settle();
         }
         let groups = Some(groups);
-        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, tls, core, refused })
+        Ok(Self {
+            landlock,
+            proc,
+            tree,
+            host,
+            identity,
+            own_groups,
+            mounts,
+            outside,
+            groups,
+            tls,
+            core,
+            refused,
+        })
     }
 
     /// Whether tools run under a uid other than the launcher's.

@@ -195,7 +195,7 @@ pub struct CallResultPayload {
     /// The connections that the call asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionsMade>,
-    /// What the program was given in addition to its arguments.
+    /// What the call was given in addition to its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Given>,
     /// Standard error of a tool whose result is a JSON object.

@@ -146,7 +146,7 @@ pub(super) fn a_crash_starts_no_program_of_the_host() {
     });
     view::apart("as an ordinary user", || {
         no_core();
-        become_user(ORDINARY);
+        become_user(ORDINARY, &[]);
         is_told_and_refused("`core_pattern` names a program now");
     });
     // A socket receives every dump, whatever the limit.

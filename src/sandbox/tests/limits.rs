@@ -132,7 +132,7 @@ pub(super) fn a_delegated_group_is_divided() {
     }
     view::apart("in the group", || {
         write(given.join("cgroup.procs"), "0").expect("entered");
-        become_user(ORDINARY);
+        become_user(ORDINARY, &[]);
         let world = World::new();
         let report = start(&world.spec).expect("a launcher").report().clone();
         assert!(has(&report, "cgroup kill"), "{report:?}");

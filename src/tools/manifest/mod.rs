@@ -8,7 +8,7 @@
 //!
 //! * `error`: why a file was refused. `fields`: reads a table, member by member.
 //! * `host_form`, `script`, `words`: the values of its members.
-//! * `paths`, `content`, `hosts`, `sockets`, `secrets`: what it grants.
+//! * `paths`, `content`, `hosts`, `sockets`, `secrets`, `groups`: what it grants.
 //! * `reserved`: names that no tool may have.
 //! * `check`, `raw`, `read`: the file.
 //! * `tool`: the tool.
@@ -24,6 +24,7 @@ pub(super) mod content;
 pub(super) mod hosts;
 pub(super) mod sockets;
 pub(super) mod secrets;
+pub(super) mod groups;
 pub(super) mod reserved;
 pub(super) mod check;
 mod raw;

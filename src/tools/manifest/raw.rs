@@ -62,6 +62,7 @@ pub(super) struct RawSandbox {
     pub(super) addresses: Vec<String>,
     pub(super) proc: ProcView,
     pub(super) secrets: Vec<String>,
+    pub(super) groups: Vec<String>,
 }
 
 /// Sockets, and entries that are hosts.

@@ -91,6 +91,7 @@ fn read_sandbox(mut fields: TableFields<'_>, found: &mut Vec<ManifestError>) -> 
         addresses: fields.or_default("addresses"),
         proc: fields.or_default("proc"),
         secrets: fields.or_default("secrets"),
+        groups: fields.or_default("groups"),
     };
     let is_whole = fields.is_whole();
     found.extend(fields.finish());

@@ -3,6 +3,7 @@
 use super::check::{check_elements, check_input, check_name};
 use super::content::ContentFolder;
 use super::error::{Fault, InFile, ManifestError, ManifestFaults};
+use super::groups::{self, HostGroup};
 use super::hosts::Reach;
 use super::paths::Places;
 use super::raw::RawManifest;
@@ -54,6 +55,8 @@ pub struct Manifest {
     pub proc: ProcView,
     /// Named secrets that its program is given, in the manifest's order.
     pub secrets: Vec<String>,
+    /// The host's groups that it is in, in addition to its own, in the manifest's order.
+    pub groups: Vec<HostGroup>,
     /// Sockets that its program is connected to, in the manifest's order.
     pub connect: Vec<Connect>,
     /// The format of standard output.
@@ -158,6 +161,7 @@ impl ManifestChecks<'_> {
             }
             _ => None,
         };
+        let groups = self.groups(&raw);
         let Grants { read, write, spelled, connect, reach } = grants?;
         let mut manifest = Manifest {
             name: raw.name?,
@@ -176,6 +180,7 @@ impl ManifestChecks<'_> {
             spelled,
             proc: proc?,
             secrets: raw.sandbox.secrets,
+            groups: groups?,
             connect,
             output: raw.output,
             stdin: raw.stdin,
@@ -201,6 +206,12 @@ impl ManifestChecks<'_> {
             self.refuse("[input]", &reason);
         }
         self.take(check_secrets(&raw.sandbox.secrets).map_err(|reason| ("secrets =", reason)));
+    }
+
+    fn groups(&mut self, raw: &RawManifest) -> Option<Vec<HostGroup>> {
+        // The list is read only for a tool that names groups.
+        let known = if raw.sandbox.groups.is_empty() { Vec::new() } else { groups::host_groups() };
+        self.take(groups::resolve(&raw.sandbox.groups, &known).map_err(|reason| ("groups =", reason)))
     }
 
     fn runner(&mut self, raw: &RawManifest) -> Option<Runner> {

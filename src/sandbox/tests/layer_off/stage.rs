@@ -234,7 +234,7 @@ impl LayerStage {
             own_proc::mount_here().map_err(|e| e.to_string())?;
         }
         if is_root && has(Identity) {
-            become_user(ORDINARY);
+            become_user(ORDINARY, &[]);
             if has(OwnUsers) {
                 sys::unshare(CloneFlags::CLONE_NEWUSER).map_err(|e| e.to_string())?;
             }
