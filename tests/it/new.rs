@@ -55,7 +55,11 @@ fn a_program_becomes_a_tool_with_its_rule_and_cases_by_one_command() {
     let before = files(&home);
     let again = home.par(&[&new[..], &["{path}", "--read", &site]].concat());
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("exists already: nothing is overwritten"), "{}", text(&again.stderr));
+    assert!(
+        text(&again.stderr).contains("exists already: nothing is overwritten"),
+        "{}",
+        text(&again.stderr)
+    );
     assert_eq!(files(&home), before);
 }
 
@@ -72,7 +76,10 @@ fn what_a_start_would_refuse_is_taken_back() {
     for (args, expect) in [
         (vec!["tool", "new", "mine", "--program", "wc"], "did you mean `/usr/bin/wc`?"),
         (vec!["tool", "new", "mine", "--program", &script], "is a script"),
-        (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--read", &private], "which no tool may see"),
+        (
+            vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--read", &private],
+            "which no tool may see",
+        ),
         (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--arg", "{path}"], "say with `--read`"),
         (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--read", "/proc"], "cannot be granted"),
         (vec!["tool", "new", "read", "--program", "/usr/bin/wc"], "a class of tools"),
@@ -80,11 +87,26 @@ fn what_a_start_would_refuse_is_taken_back() {
         (vec!["tool", "new", "git_clone", "--program", "/usr/bin/wc"], "is shipped and disabled"),
         // The shipped cases say that no viewer is offered a tool.
         (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--role", "viewer"], "offered: viewer"),
-        (vec!["policy", "new", "--who", "operater", "--may", "read", "--on", "@logs"], "did you mean `operator`?"),
-        (vec!["policy", "new", "--who", "group:release", "--may", "read", "--on", "@logs"], "release = [\"ana\""),
-        (vec!["policy", "new", "--who", "operator", "--may", "raed", "--on", "@logs"], "did you mean `read`?"),
-        (vec!["policy", "new", "--who", "operator", "--may", "deploy", "--on", "@logs"], "is about a Project"),
-        (vec!["policy", "new", "--who", "operator", "--may", "read", "--on", "@logs"], "already do exactly this"),
+        (
+            vec!["policy", "new", "--who", "operater", "--may", "read", "--on", "@logs"],
+            "did you mean `operator`?",
+        ),
+        (
+            vec!["policy", "new", "--who", "group:release", "--may", "read", "--on", "@logs"],
+            "release = [\"ana\"",
+        ),
+        (
+            vec!["policy", "new", "--who", "operator", "--may", "raed", "--on", "@logs"],
+            "did you mean `read`?",
+        ),
+        (
+            vec!["policy", "new", "--who", "operator", "--may", "deploy", "--on", "@logs"],
+            "is about a Project",
+        ),
+        (
+            vec!["policy", "new", "--who", "operator", "--may", "read", "--on", "@logs"],
+            "already do exactly this",
+        ),
         (
             vec!["policy", "new", "--who", "operator", "--may", "read", "--on", &site],
             "    | read = [\"@logs\", \"@workspace\", \"",
@@ -110,7 +132,8 @@ fn a_rule_is_made_from_a_sentence_and_holds() {
     let release = std::fs::read_to_string(home.path("etc/par.toml")).expect("text");
     home.configure(&release.replace("# release =", "release ="));
     let new = ["policy", "new", "--who", "operator", "--may", "read", "--on", &site];
-    let told = home.expect(0, &[&new[..], &["--until", "approved:release", "--grant", "--id", "site"]].concat());
+    let told =
+        home.expect(0, &[&new[..], &["--until", "approved:release", "--grant", "--id", "site"]].concat());
     assert!(told.contains("@require_approval(\"release\")"), "{told}");
     assert!(home.path("etc/policies/60-site.cedar").is_file());
     let file = format!("{{\"path\":\"{site}/index.html\"}}");
@@ -121,7 +144,8 @@ fn a_rule_is_made_from_a_sentence_and_holds() {
     home.expect(0, &["policy", "new", "--who", "key:blogger", "--may", "deploy", "--on", "project:shop"]);
     let score = home.expect(0, &["policy", "test"]);
     assert!(score.contains("mutation score 100 %"), "{score}");
-    let cases = std::fs::read_to_string(home.path("etc/policies/tests/60-key-blogger-deploy-project-shop.toml"));
+    let cases =
+        std::fs::read_to_string(home.path("etc/policies/tests/60-key-blogger-deploy-project-shop.toml"));
     assert!(cases.expect("cases").contains("\nkey = \""));
     assert!(!Path::new("etc").exists(), "nothing is written elsewhere");
 }

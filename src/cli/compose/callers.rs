@@ -7,10 +7,11 @@ use crate::config::Config;
 use crate::ledger::Ledger;
 
 /// The role of commands that run without a server.
-fn local_role(config: &Config) -> Result<Role, Fail> {
+pub(super) fn local_role(config: &Config) -> Result<Role, Fail> {
     Role::parse(&config.local_role).ok_or_else(|| {
         Fail::usage(format!(
-            "`auth.local_role`: unknown role `{}`, expected one of viewer, operator, approver, admin",
+            "{}: `auth.local_role`: unknown role `{}`, expected one of viewer, operator, approver, admin",
+            config.home.file().display(),
             config.local_role
         ))
     })
