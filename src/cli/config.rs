@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::secrets::Secrets;
 use clap::Subcommand;
 use serde_json::json;
+use std::path::Path;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Configuration {
@@ -19,28 +20,55 @@ impl Configuration {
     pub(super) fn run(&self, config: Config, is_json: bool) -> Result<u8, Fail> {
         match self {
             Self::Show => show_keys(&config, is_json)?,
-            Self::Check => {
-                let model_key = compose::model_key(&config)?;
-                let rules = compose::load_rules(&config)?;
-                // Built and dropped, so that what is missing is reported now and not at the next
-                // start.
-                let secrets = match std::fs::read_dir(&config.home.data) {
-                    Ok(_) => compose::secrets(&config, model_key.as_ref())?,
-                    // A user who cannot read data/ cannot start a server either; the rest is still
-                    // checked.
-                    Err(_) => Secrets::default(),
-                };
-                drop(compose::provider(&config, model_key, &secrets)?);
-                let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
-                if is_json {
-                    show::json(&json!({ "ok": true, "tools": tools, "policies": policies }))?;
-                } else {
-                    show::line(&format!("ok: {tools} tools, {policies} policies"))?;
-                }
-            }
+            Self::Check => check(&config, is_json)?,
         }
         Ok(exit::OK)
     }
+}
+
+/// Loads what a start loads, and starts nothing.
+fn check(config: &Config, is_json: bool) -> Result<(), Fail> {
+    let model_key = compose::model_key(config)?;
+    let rules = compose::load_rules(config)?;
+    // Built and dropped, so that what is missing is reported now and not at the next start.
+    let secrets = match std::fs::read_dir(&config.home.data) {
+        Ok(_) => compose::secrets(config, model_key.as_ref())?,
+        // A user who cannot read data/ cannot start a server either; the rest is still checked.
+        Err(_) => Secrets::default(),
+    };
+    drop(compose::provider(config, model_key, &secrets)?);
+    // Opening a file would make it; a start makes it if its folder exists.
+    match config.anchoring.place.strip_prefix("file:").map(Path::new) {
+        Some(file) if !file.exists() => check_folder(file)?,
+        _ => drop(compose::open_anchor(config)?),
+    }
+    let notes = notes(config);
+    let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
+    if is_json {
+        return show::json(&json!({ "ok": true, "tools": tools, "policies": policies, "notes": notes }));
+    }
+    notes.iter().try_for_each(|note| show::line(&format!("note  {note}")))?;
+    show::line(&format!("ok: {tools} tools, {policies} policies"))
+}
+
+fn check_folder(file: &Path) -> Result<(), Fail> {
+    match file.parent() {
+        Some(folder) if folder.is_dir() => Ok(()),
+        _ => Err(Fail::usage(format!("`[ledger]`: {}: its folder does not exist", file.display()))),
+    }
+}
+
+/// What a start accepts and has no effect: folders that do not exist, users that this host does not
+/// have.
+fn notes(config: &Config) -> Vec<String> {
+    let missing = config.paths.iter().filter(|(_, path)| !path.is_dir());
+    let paths = missing.map(|(name, path)| format!("`paths.{name}`: {} is not a folder", path.display()));
+    let users = config.groups.iter().flat_map(|(group, users)| users.iter().map(move |user| (group, user)));
+    let unknown = users.filter_map(|(group, user)| {
+        let name = user.strip_prefix("os:")?;
+        compose::user(name).err().map(|e| format!("`groups.{group}`: `{user}`: {e}"))
+    });
+    paths.chain(unknown).collect()
 }
 
 fn show_keys(config: &Config, is_json: bool) -> Result<(), Fail> {

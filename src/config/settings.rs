@@ -10,7 +10,7 @@ use super::trusted;
 use crate::types::{Level, Secret, limits};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The configuration in force.
 #[derive(Debug)]
@@ -166,8 +166,8 @@ impl Config {
                 ),
             )
         })?;
-        let paths = named_paths(&raw, &home)
-            .map_err(|name| refuse(&format!("paths.{name}"), "not a valid name for a path".to_owned()))?;
+        let paths =
+            named_paths(&raw, &home).map_err(|(name, reason)| refuse(&format!("paths.{name}"), reason))?;
         for (group, users) in &raw.groups {
             if let Some(wrong) = std::iter::once(group).chain(users).find(|name| !is_user_or_group(name)) {
                 let must = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
@@ -235,19 +235,32 @@ impl Config {
     }
 }
 
-/// `[paths]` and the workspace. The error is the first invalid name.
-fn named_paths(raw: &RawConfig, home: &Home) -> Result<BTreeMap<String, PathBuf>, String> {
+/// `[paths]` and the workspace. The error is the first invalid name or path, with the reason.
+fn named_paths(raw: &RawConfig, home: &Home) -> Result<BTreeMap<String, PathBuf>, (String, String)> {
     let mut paths = BTreeMap::from([("workspace".to_owned(), home.workspace.clone())]);
     for (name, path) in &raw.paths {
         let is_name =
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
         if !is_name || name == "workspace" {
-            return Err(name.clone());
+            return Err((name.clone(), "not a valid name for a path".to_owned()));
         }
-        // Relative paths start at the home.
-        paths.insert(name.clone(), home.root.join(path));
+        paths.insert(name.clone(), named_path(path, home).map_err(|reason| (name.clone(), reason))?);
     }
     Ok(paths)
+}
+
+/// A folder of the host, or, if it begins with `./`, of the home. A path that only lost its first
+/// `/` is neither.
+fn named_path(path: &str, home: &Home) -> Result<PathBuf, String> {
+    let has_dots = Path::new(path).components().any(|part| part == Component::ParentDir);
+    if has_dots {
+        return Err(format!("`{path}` contains `..`: write the folder itself"));
+    }
+    match path.strip_prefix("./") {
+        Some(below) => Ok(home.root.join(below)),
+        None if path.starts_with('/') => Ok(PathBuf::from(path)),
+        None => Err(format!("`{path}` is relative: write `/{path}`, or `./{path}` for a folder of the home")),
+    }
 }
 
 /// The required level; empty means none.

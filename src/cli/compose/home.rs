@@ -1,11 +1,15 @@
 //! The home that a command works with.
 
+use super::callers::os_users;
 use crate::cli::exit::Fail;
 use crate::config::{Config, Home};
 
 /// Loads the configuration of an existing home.
 pub(in crate::cli) fn load(home: Home) -> Result<Config, Fail> {
-    Config::load(made(home)?).map_err(Fail::usage)
+    let config = Config::load(made(home)?).map_err(Fail::usage)?;
+    // A server needs it only once a call waits: an unknown role is refused before anything starts.
+    os_users(&config)?;
+    Ok(config)
 }
 
 /// Returns the home if it exists; otherwise the error says how to make one.

@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::gate::{self, Rules};
 use crate::launcher::Report;
 use crate::ledger::payload::{ConfigLoadPayload, ConfigValue, StartPayload};
-use crate::ledger::{Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Rotation};
+use crate::ledger::{Anchor, Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Rotation};
 use crate::secrets::Secrets;
 use crate::types::limits;
 use crate::{agent, auth, rules};
@@ -41,6 +41,11 @@ pub(in crate::cli) fn open_ledger(config: &Config) -> Result<Ledger, Fail> {
         OpenError::Incomplete(_) | OpenError::Read(_) => Fail::new(exit::UNVERIFIED, e),
         other => Fail::usage(other),
     })
+}
+
+/// Opens the place where checkpoints are anchored.
+pub(in crate::cli) fn open_anchor(config: &Config) -> Result<Anchor, Fail> {
+    Anchor::open(&config.anchoring, &files(config)).map_err(|e| Fail::usage(format!("`[ledger]`: {e}")))
 }
 
 /// The first entries of a server or of a command with tools, appended in one commit. The bundle

@@ -5,6 +5,7 @@
 //!
 //! # Layout
 //!
+//! * `callers`: principals
 //! * `home`: the home folder
 //! * `runtime`: threads
 //! * `users`: users of this host
@@ -13,8 +14,8 @@
 //! * `logs`: log lines
 //! * `ledger`: the ledger and its first entries
 //! * `agent`: provider and agent
-//! * `callers`: principals
 
+mod callers;
 mod home;
 mod runtime;
 mod users;
@@ -23,12 +24,11 @@ mod secrets;
 pub(super) mod logs;
 mod ledger;
 mod agent;
-mod callers;
 
 pub(super) use agent::{agent, provider};
 pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
-pub(super) use ledger::{PROJECTIONS, files, open_ledger, start_drafts};
+pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, start_drafts};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};
 pub(super) use runtime::runtime;
 pub(super) use secrets::{load_secrets, model_key, secrets};

@@ -22,8 +22,9 @@ pub(in crate::cli) struct Proposal {
     pub(in crate::cli) manifest: Option<(String, String)>,
     /// Existing manifests with their new text.
     pub(in crate::cli) changed: Vec<(PathBuf, String)>,
-    /// The policies, written only if the cases do not hold without them.
-    pub(in crate::cli) rule: String,
+    /// Policies, the least first: the first that makes the cases hold is written, and none if they
+    /// hold already.
+    pub(in crate::cli) rules: Vec<String>,
     /// `[groups]` of the cases: a group and its one member.
     pub(in crate::cli) groups: Vec<(String, String)>,
     pub(in crate::cli) cases: Vec<NewCase>,
@@ -64,12 +65,23 @@ impl Proposal {
             std::fs::create_dir(&tests).map_err(|e| Fail::failed(format!("{}: {e}", tests.display())))?;
         }
         added.make(&case_file, &self.cases_text())?;
-        let is_permitted = self.failures(config)?.iter().all(|failure| !self.is_needed(failure));
-        if is_permitted && self.manifest.is_none() && self.changed.is_empty() {
-            return Err(Fail::usage("the rules in force already do exactly this: nothing was added"));
-        }
-        if !is_permitted {
-            added.make(&rule_file, &format!("// Written by `par {}`.\n\n{}", self.command, self.rule))?;
+        let mut rule = None;
+        if self.holds(config)? {
+            if self.manifest.is_none() && self.changed.is_empty() {
+                return Err(Fail::usage("the rules in force already do exactly this: nothing was added"));
+            }
+        } else {
+            for text in std::mem::take(&mut self.rules) {
+                let whole = format!("// Written by `par {}`.\n\n{text}", self.command);
+                match rule {
+                    None => added.make(&rule_file, &whole)?,
+                    Some(_) => added.change(&rule_file, &whole)?,
+                }
+                rule = Some(text);
+                if self.holds(config)? {
+                    break;
+                }
+            }
         }
         if self.expect_other_gates(config)? {
             added.change(&case_file, &self.cases_text())?;
@@ -77,7 +89,7 @@ impl Proposal {
         self.keep_what_holds(config)?;
         added.change(&case_file, &self.cases_text())?;
         compose::load_rules(config).map_err(|e| taken_back(&e.what))?;
-        self.show(config, &added.keep(), !is_permitted, is_json)
+        self.show(config, &added.keep(), rule.as_deref(), is_json)
     }
 
     fn cases_text(&self) -> String {
@@ -110,7 +122,18 @@ impl Proposal {
         self.is_own(failure) && self.cases.iter().find(is_it).is_some_and(|case| case.is_needed)
     }
 
-    /// If another rule asks a person first, that is what the case expects. Returns whether it was so.
+    /// Whether the own cases hold, or another rule asks a person first.
+    fn holds(&self, config: &Config) -> Result<bool, Fail> {
+        let is_gated = |failure: &CaseFailure| {
+            let is_plain =
+                |case: &NewCase| case.name == failure.name && case.expect == "allow" && case.more.is_empty();
+            failure.got.starts_with("needs_approval") && self.cases.iter().any(is_plain)
+        };
+        Ok(self.failures(config)?.iter().all(|failure| !self.is_needed(failure) || is_gated(failure)))
+    }
+
+    /// If another rule asks a person first, that is what the case expects. Returns whether it was
+    /// so.
     fn expect_other_gates(&mut self, config: &Config) -> Result<bool, Fail> {
         let failures = self.failures(config)?;
         let gated: Vec<&CaseFailure> = failures
@@ -141,7 +164,13 @@ impl Proposal {
         Ok(())
     }
 
-    fn show(&self, config: &Config, files: &[PathBuf], has_rule: bool, is_json: bool) -> Result<u8, Fail> {
+    fn show(
+        &self,
+        config: &Config,
+        files: &[PathBuf],
+        rule: Option<&str>,
+        is_json: bool,
+    ) -> Result<u8, Fail> {
         let shown =
             |path: &PathBuf| path.strip_prefix(&config.home.root).unwrap_or(path).display().to_string();
         if is_json {
@@ -154,9 +183,9 @@ impl Proposal {
         for path in files {
             show::line(&format!("wrote {}", shown(path)))?;
         }
-        if has_rule {
+        if let Some(rule) = rule {
             show::line("")?;
-            self.rule.trim_end().lines().try_for_each(|line| show::line(&format!("    {line}")))?;
+            rule.trim_end().lines().try_for_each(|line| show::line(&format!("    {line}")))?;
         } else {
             show::line("\nNo rule was needed: the rules in force permit it already.")?;
         }

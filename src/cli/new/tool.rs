@@ -21,8 +21,8 @@ pub(in crate::cli) struct NewTool {
     /// Program to run, an absolute path
     #[arg(long, value_name = "PATH")]
     program: String,
-    /// One argument of the program, in order; `{name}` is an argument of the call, `{name:integer}` a
-    /// number
+    /// One argument of the program, in order; `{name}` is an argument of the call, `{name:integer}`
+    /// a number
     #[arg(long = "arg", value_name = "WORD", allow_hyphen_values = true)]
     args: Vec<String>,
     /// Folder or file that the tool may read: an absolute path, or `@` and a name of `[paths]`
@@ -46,7 +46,7 @@ pub(in crate::cli) struct NewTool {
 }
 
 /// What the calls are about, from the names of the arguments.
-enum About {
+enum ToolAbout {
     Path,
     Id(IdKind),
     ThisHost,
@@ -78,7 +78,7 @@ impl NewTool {
             command: "tool new",
             stem: format!("50-{name}"),
             manifest: Some((format!("{name}.toml"), self.manifest(&elements, &arguments, &about)?)),
-            rule: self.rule(&about, &reads),
+            rules: vec![self.rule(&about, &reads)],
             cases: self.cases(role, &about, &reads, &arguments),
             next: vec![
                 "par reload    # if a server runs".to_owned(),
@@ -116,37 +116,37 @@ impl NewTool {
         Ok((elements, arguments))
     }
 
-    fn about(&self, arguments: &[(String, &'static str)]) -> Result<About, Fail> {
+    fn about(&self, arguments: &[(String, &'static str)]) -> Result<ToolAbout, Fail> {
         let has = |name: &str| arguments.iter().any(|(known, kind)| known == name && *kind == "string");
         if has("path") {
             return match self.reads.is_empty() {
                 true => Err(Fail::usage(
                     "`{path}` is a file or folder: say with `--read` below which folders it may be",
                 )),
-                false => Ok(About::Path),
+                false => Ok(ToolAbout::Path),
             };
         }
         let id = IdKind::ALL.into_iter().find(|kind| has(&kind.as_str().to_lowercase()));
-        Ok(id.map_or(About::ThisHost, About::Id))
+        Ok(id.map_or(ToolAbout::ThisHost, ToolAbout::Id))
     }
 
     fn manifest(
         &self,
         elements: &[String],
         arguments: &[(String, &'static str)],
-        about: &About,
+        about: &ToolAbout,
     ) -> Result<String, Fail> {
         let Self { name, class, risk, .. } = self;
         let summary = self.summary.clone().unwrap_or_else(|| format!("Run `{}`.", elements.join(" ")));
         let list = |items: &[String]| items.iter().map(|item| text(item)).collect::<Vec<_>>().join(", ");
         let resource = match about {
-            About::Path => "type = \"Path\"\nfrom = \"/path\"\ncanonical = \"path\"".to_owned(),
-            About::Id(kind) => format!(
+            ToolAbout::Path => "type = \"Path\"\nfrom = \"/path\"\ncanonical = \"path\"".to_owned(),
+            ToolAbout::Id(kind) => format!(
                 "type = \"{}\"\nfrom = \"/{}\"\ncanonical = \"id\"",
                 kind.as_str(),
                 kind.as_str().to_lowercase()
             ),
-            About::ThisHost => "type = \"Host\"\nis = \"localhost\"".to_owned(),
+            ToolAbout::ThisHost => "type = \"Host\"\nis = \"localhost\"".to_owned(),
         };
         let mut out = format!(
             "# Written by `par tool new`. docs/tools.md describes every key.\n\
@@ -175,7 +175,7 @@ impl NewTool {
         Ok(out)
     }
 
-    fn rule(&self, about: &About, reads: &[FoundPlace]) -> String {
+    fn rule(&self, about: &ToolAbout, reads: &[FoundPlace]) -> String {
         let Self { name, role, .. } = self;
         let permit = |id: &str, resource: &str| {
             format!(
@@ -185,9 +185,9 @@ impl NewTool {
         };
         let id = format!("{role}-calls-{name}");
         match about {
-            About::ThisHost => permit(&id, "resource == PAR::Host::\"localhost\""),
-            About::Id(kind) => permit(&id, &format!("resource is PAR::{}", kind.as_str())),
-            About::Path => {
+            ToolAbout::ThisHost => permit(&id, "resource == PAR::Host::\"localhost\""),
+            ToolAbout::Id(kind) => permit(&id, &format!("resource is PAR::{}", kind.as_str())),
+            ToolAbout::Path => {
                 let one = |(at, read): (usize, &FoundPlace)| {
                     let id = if at == 0 { id.clone() } else { format!("{id}-{}", at + 1) };
                     permit(&id, &format!("resource in PAR::Path::{}", text(&read.in_rule)))
@@ -200,24 +200,24 @@ impl NewTool {
     fn cases(
         &self,
         role: Role,
-        about: &About,
+        about: &ToolAbout,
         reads: &[FoundPlace],
         arguments: &[(String, &'static str)],
     ) -> Vec<NewCase> {
         let (covered, others) = covered(role);
         let (resources, on) = match about {
-            About::ThisHost => (Vec::new(), String::new()),
-            About::Id(kind) => (vec!["example".to_owned()], format!(" on a {}", kind.as_str())),
-            About::Path => {
+            ToolAbout::ThisHost => (Vec::new(), String::new()),
+            ToolAbout::Id(kind) => (vec!["example".to_owned()], format!(" on a {}", kind.as_str())),
+            ToolAbout::Path => {
                 let all = reads.iter().flat_map(|read| read.in_cases.clone()).collect();
                 let names: Vec<&str> = reads.iter().map(|read| read.written.as_str()).collect();
                 (all, format!(" on {} and below", names.join(", ")))
             }
         };
         let is_resource = |name: &str| match about {
-            About::Path => name == "path",
-            About::Id(kind) => name == kind.as_str().to_lowercase(),
-            About::ThisHost => false,
+            ToolAbout::Path => name == "path",
+            ToolAbout::Id(kind) => name == kind.as_str().to_lowercase(),
+            ToolAbout::ThisHost => false,
         };
         let sample = |kind: &str| if kind == "integer" { Value::from(1) } else { Value::from("example") };
         let arguments: Map<String, Value> = arguments
@@ -242,7 +242,7 @@ impl NewTool {
             case(may, &covered, resources.clone(), "allow", true),
             case(may_not, &others, resources, "deny", false),
         ];
-        if matches!(about, About::Path) {
+        if matches!(about, ToolAbout::Path) {
             let name = format!("{tool} reads nothing outside its folders");
             cases.push(case(name, &covered, vec!["/elsewhere/file".to_owned()], "deny", false));
         }
@@ -250,10 +250,15 @@ impl NewTool {
     }
 
     /// A call to try, as `par run` takes it.
-    fn example(&self, about: &About, reads: &[FoundPlace], arguments: &[(String, &'static str)]) -> String {
+    fn example(
+        &self,
+        about: &ToolAbout,
+        reads: &[FoundPlace],
+        arguments: &[(String, &'static str)],
+    ) -> String {
         let argument = |(name, kind): &(String, &'static str)| match (*kind, about) {
             ("integer", _) => format!("{name}=1"),
-            (_, About::Path) if name == "path" => {
+            (_, ToolAbout::Path) if name == "path" => {
                 let path = reads.first().map_or_else(String::new, FoundPlace::example);
                 format!("{name}=\"{path}\"")
             }

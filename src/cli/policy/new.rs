@@ -40,7 +40,7 @@ pub(in crate::cli) struct NewPolicy {
 }
 
 /// Who a rule is for.
-enum Holder {
+enum RuleHolder {
     Role(Role),
     User(String),
     Group(String),
@@ -49,14 +49,14 @@ enum Holder {
 }
 
 /// What a rule is about.
-enum Object {
+enum RuleObject {
     Path(FoundPlace),
     Id(IdKind, String),
     Host(String),
 }
 
 /// The yes that a call needs.
-enum Yes {
+enum NeededYes {
     Approved(String),
     Confirmed,
 }
@@ -64,23 +64,23 @@ enum Yes {
 impl NewPolicy {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let rules = compose::load_rules(config)?;
-        let holder = Holder::parse(config, &self.who)?;
-        let object = Object::parse(config, &self.on)?;
-        let yes = self.until.as_deref().map(|word| Yes::parse(config, word)).transpose()?;
+        let holder = RuleHolder::parse(config, &self.who)?;
+        let object = RuleObject::parse(config, &self.on)?;
+        let yes = self.until.as_deref().map(|word| NeededYes::parse(config, word)).transpose()?;
         let tools = self.tools(config, &rules.catalog, &object)?;
         let (tools, changed) = self.reaching(config, tools, &object)?;
         let id = self.rule_id()?;
         let cases =
             alike(&tools).iter().flat_map(|tools| cases(tools, &holder, &object, yes.as_ref())).collect();
         let groups = match &yes {
-            Some(Yes::Approved(group)) => vec![(group.clone(), APPROVER.to_owned())],
-            Some(Yes::Confirmed) | None => Vec::new(),
+            Some(NeededYes::Approved(group)) => vec![(group.clone(), APPROVER.to_owned())],
+            Some(NeededYes::Confirmed) | None => Vec::new(),
         };
         let proposal = Proposal {
             command: "policy new",
             stem: format!("60-{id}"),
             changed,
-            rule: self.rule(&id, &rules.catalog, &holder, &object, yes.as_ref()),
+            rules: self.rules(&id, &rules.catalog, &holder, &object, yes.as_ref()),
             groups,
             cases,
             next: vec!["par reload    # if a server runs".to_owned(), "par policy test".to_owned()],
@@ -94,7 +94,7 @@ impl NewPolicy {
         &self,
         config: &Config,
         catalog: &'a Catalog,
-        object: &Object,
+        object: &RuleObject,
     ) -> Result<Vec<&'a Manifest>, Fail> {
         let may = self.may.as_str();
         if let Some(tool) = catalog.find(may) {
@@ -133,9 +133,9 @@ impl NewPolicy {
         &self,
         config: &Config,
         tools: Vec<&'a Manifest>,
-        object: &Object,
+        object: &RuleObject,
     ) -> Result<(Vec<&'a Manifest>, Vec<(PathBuf, String)>), Fail> {
-        let Object::Path(place) = object else { return Ok((tools, Vec::new())) };
+        let RuleObject::Path(place) = object else { return Ok((tools, Vec::new())) };
         let is_granted = |tool: &&Manifest| tool.read.iter().any(|root| place.real.starts_with(root));
         let (within, without): (Vec<&Manifest>, Vec<&Manifest>) = tools.into_iter().partition(is_granted);
         if !self.grant && !within.is_empty() {
@@ -180,42 +180,44 @@ impl NewPolicy {
         Ok(id)
     }
 
-    fn rule(
+    /// The gate alone, if other rules permit the calls already; else with the permit.
+    fn rules(
         &self,
         id: &str,
         catalog: &Catalog,
-        holder: &Holder,
-        object: &Object,
-        yes: Option<&Yes>,
-    ) -> String {
+        holder: &RuleHolder,
+        object: &RuleObject,
+        yes: Option<&NeededYes>,
+    ) -> Vec<String> {
         let action = match catalog.find(&self.may) {
             Some(tool) => format!("action == PAR::Action::{}", text(&tool.name)),
             None => format!("action in PAR::Action::{}", text(&self.may)),
         };
         let scope = format!("(\n    {},\n    {action},\n    {}\n)", holder.cedar(), object.cedar());
         let permit = format!("@id({})\npermit {scope};\n", text(id));
-        let Some(yes) = yes else { return permit };
+        let Some(yes) = yes else { return vec![permit] };
         let id = text(&format!("{id}-asks"));
         let (gate, advice, word) = match yes {
-            Yes::Approved(group) => (
+            NeededYes::Approved(group) => (
                 format!("@require_approval({})", text(group)),
                 format!("another user in the group {group} must approve this"),
                 "approved",
             ),
-            Yes::Confirmed => {
+            NeededYes::Confirmed => {
                 ("@require_confirm(\"\")".to_owned(), "a person must confirm this".to_owned(), "confirmed")
             }
         };
         let or = if word == "confirmed" { " || context.call.approved == \"approved\"" } else { "" };
-        format!(
-            "{permit}\n@id({id})\n{gate}\n@advice({})\nforbid {scope}\nunless {{ context.call.approved == \
-             \"{word}\"{or} }};\n",
+        let gate = format!(
+            "@id({id})\n{gate}\n@advice({})\nforbid {scope}\nunless {{ context.call.approved == \"{word}\"{or} }};\n",
             text(&advice)
-        )
+        );
+        let both = format!("{permit}\n{gate}");
+        vec![gate, both]
     }
 }
 
-impl Holder {
+impl RuleHolder {
     fn parse(config: &Config, word: &str) -> Result<Self, Fail> {
         if let Some(role) = Role::parse(word) {
             return Ok(Self::Role(role));
@@ -284,7 +286,7 @@ impl Holder {
     }
 }
 
-impl Object {
+impl RuleObject {
     fn parse(config: &Config, word: &str) -> Result<Self, Fail> {
         if word.starts_with(['/', '@']) {
             return FoundPlace::find(config, word).map(Self::Path);
@@ -341,7 +343,7 @@ impl Object {
     }
 }
 
-impl Yes {
+impl NeededYes {
     fn parse(config: &Config, word: &str) -> Result<Self, Fail> {
         match word.split_once(':') {
             Some(("approved", group)) if config.groups.contains_key(group) => {
@@ -369,7 +371,12 @@ fn alike<'a>(tools: &[&'a Manifest]) -> Vec<Vec<&'a Manifest>> {
 }
 
 /// The cases of tools with the same arguments.
-fn cases(tools: &[&Manifest], holder: &Holder, object: &Object, yes: Option<&Yes>) -> Vec<NewCase> {
+fn cases(
+    tools: &[&Manifest],
+    holder: &RuleHolder,
+    object: &RuleObject,
+    yes: Option<&NeededYes>,
+) -> Vec<NewCase> {
     let ((who, caller), (others, other)) = (holder.caller(), holder.others());
     let (on, resources) = object.shown();
     let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
@@ -388,7 +395,7 @@ fn cases(tools: &[&Manifest], holder: &Holder, object: &Object, yes: Option<&Yes
     let none = String::new;
     let mut cases = match yes {
         None => vec![case(format!("{who} may call {call}"), &caller, none(), "allow", true)],
-        Some(Yes::Approved(group)) => vec![
+        Some(NeededYes::Approved(group)) => vec![
             case(
                 format!("{who} may call {call} only after the group {group} has approved"),
                 &caller,
@@ -404,7 +411,7 @@ fn cases(tools: &[&Manifest], holder: &Holder, object: &Object, yes: Option<&Yes
                 true,
             ),
         ],
-        Some(Yes::Confirmed) => vec![
+        Some(NeededYes::Confirmed) => vec![
             case(
                 format!("{who} may call {call} only after a person has confirmed"),
                 &caller,

@@ -10,7 +10,7 @@ use crate::cli::show;
 use crate::config::Config;
 use crate::launcher::Spec;
 use crate::ledger::payload::StopPayload;
-use crate::ledger::{Anchor, Draft, Index, Ledger};
+use crate::ledger::{Draft, Index, Ledger};
 use crate::rules::{self, Reloader};
 use crate::sandbox::{self, LinkSeed};
 use std::net::TcpListener;
@@ -77,8 +77,7 @@ fn front(
     let (report, dials) = (seed.report().clone(), seed.dials());
     rules::check_launcher(&rules, &report).map_err(Fail::failed)?;
     // Before the lock: a file outside data/ is opened now, because none can be opened later.
-    let anchor = Anchor::open(&config.anchoring, &compose::files(&config))
-        .map_err(|e| Fail::usage(format!("`[ledger]`: {e}")))?;
+    let anchor = compose::open_anchor(&config)?;
     // From here on this process starts no program and writes only in data/. New threads inherit the
     // restriction.
     let locks = sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;

@@ -78,6 +78,56 @@ fn a_manifest_that_asks_for_too_much_or_says_too_little_is_refused_with_its_line
     ]);
 }
 
+/// Finding A13: `config check` passed what a start or a call refused later.
+#[test]
+fn what_a_start_refuses_the_check_finds_too() {
+    let logs = "[paths]\nlogs = \"/var/log\"\n";
+    let tool =
+        include_str!("../../../tools.d/list_dir.toml").replace("\"list_dir\"\nsummary", "\"mine\"\nsummary");
+    check_refused_files(&[
+        (
+            "par.toml",
+            format!("{logs}[auth]\nlocal_role = \"root\"\n"),
+            &["etc/par.toml: `auth.local_role`", "unknown role `root`"],
+        ),
+        (
+            "par.toml",
+            "[paths]\nlogs = \"var/log\"\n".to_owned(),
+            &["`paths.logs`: `var/log` is relative: write `/var/log`, or `./var/log`"],
+        ),
+        ("par.toml", "[paths]\nlogs = \"/var/../log\"\n".to_owned(), &["`paths.logs`", "contains `..`"]),
+        (
+            "par.toml",
+            format!("{logs}[ledger]\nanchor = \"file:/nonexistent/anchor\"\n"),
+            &["`[ledger]`", "/nonexistent"],
+        ),
+        (
+            "tools.d/mine.toml",
+            tool.replace("\"@logs\", \"@workspace\"", "\"/proc\""),
+            &["mine.toml:14", "/proc"],
+        ),
+    ]);
+    let home = TestHome::init();
+    let inside = "[paths]\nlogs = \"./workspace\"\nnowhere = \"/nonexistent\"\n[groups]\nrelease = [\"os:nobody-here\"]\n";
+    home.configure(inside);
+    let told = home.expect(0, &["config", "check"]);
+    assert!(told.contains("note  `paths.nowhere`: /nonexistent is not a folder"), "{told}");
+    assert!(told.contains("note  `groups.release`: `os:nobody-here`: unknown user"), "{told}");
+}
+
+/// Finding A12: a home with `..` was refused with the blame on a shipped manifest.
+#[test]
+fn a_home_is_found_by_any_path() {
+    let home = TestHome::init();
+    let mut check = home.command(&["--home", "..", "config", "check"]);
+    let output = check.current_dir(home.path("etc")).output().expect("par starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut call = home.command(&["--home", "../etc/..", "tool", "call", "list_dir"]);
+    let path = format!("{{\"path\":\"{}\"}}", home.path("workspace").canonicalize().expect("real").display());
+    let output = call.arg(path).current_dir(home.path("etc")).output().expect("par starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
 /// Each file, on a separate home, keeps the server from starting, and the error says where and why.
 fn check_refused_files(cases: &[(&str, String, &[&str])]) {
     for (file, content, expect) in cases {
