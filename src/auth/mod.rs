@@ -16,6 +16,7 @@
 //! * `authority`: verifies a presented key. `standing`: whether a key verified earlier is still
 //!   valid.
 //! * `keys`: creates, lists and revokes keys.
+//! * `names`: keys by their names, for people.
 //! * `os`: users of this host.
 //!
 //! A subject is not a principal:
@@ -35,6 +36,7 @@ mod principal;
 mod remembered;
 mod authority;
 mod keys;
+mod names;
 mod standing;
 mod os;
 #[cfg(test)]
@@ -45,6 +47,7 @@ mod tests;
 pub use authority::{Authority, AuthorityError};
 pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
+pub use names::KeyNames;
 pub use os::{AdminDoor, NotOwner, local};
 pub use principal::Principal;
 pub use record::PROJECTION;

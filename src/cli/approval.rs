@@ -4,7 +4,8 @@
 use super::exit::{self, Fail};
 use super::local::{self, Inside};
 use super::remote::Server;
-use super::{compose, show};
+use super::table::{Cell, Column, Screen, Sheet};
+use super::{compose, reply, show};
 use crate::agent::RunReply;
 use crate::auth::{self, Principal, Role};
 use crate::config::{Config, Home, server_url};
@@ -138,11 +139,11 @@ impl AnswerArgs {
     /// Without a server: answers as the owner of the home, and resumes the run.
     fn answer_locally(&self, config: Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
         let (id, by) = (parse(&self.id)?, owner(&config)?);
-        let reply = local::with_front(config, "approval", async move |home: &Inside| {
+        let resumed = local::with_front(config, "approval", async move |home: &Inside| {
             answer_and_resume(home, &by, &id, answer).await
         })?;
-        match reply {
-            Some(reply) => show::reply(&reply, is_json),
+        match resumed {
+            Some(made) => reply::print(&made, is_json),
             // Another call of the run still waits.
             None => Ok(exit::WAITING),
         }
@@ -229,18 +230,26 @@ fn list(source: &ApprovalSource, all: bool, is_json: bool) -> Result<u8, Fail> {
         items.iter().try_for_each(show::json)?;
         return Ok(exit::OK);
     }
-    let row = |item: &Value| {
-        vec![
-            word(item, "/id"),
-            word(item, "/state"),
-            word(item, "/tool"),
-            word(item, "/arguments"),
-            word(item, "/requester/principal"),
-            word(item, "/expires"),
-        ]
-    };
-    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-    show::table(&["id", "state", "tool", "arguments", "asked by", "expires"], &rows)?;
+    let screen = Screen::stdout();
+    let mut table = Sheet::new(&[
+        Column::Whole("id"),
+        Column::Whole("state"),
+        Column::Cut("tool"),
+        Column::Words("arguments"),
+        Column::Cut("asked by"),
+        Column::Whole("expires"),
+    ]);
+    for item in &items {
+        table.push(vec![
+            word(item, "/id").into(),
+            Cell::outcome(&word(item, "/state")),
+            word(item, "/tool").into(),
+            word(item, "/arguments").into(),
+            word(item, "/requester/principal").into(),
+            Cell::written_time(&word(item, "/expires"), &screen),
+        ]);
+    }
+    table.print(&screen)?;
     Ok(exit::OK)
 }
 

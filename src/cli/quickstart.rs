@@ -2,7 +2,7 @@
 
 use super::exit::{self, Fail};
 use super::serve::{Serving, Signals, supervise};
-use super::{audit, compose, init, remote, show};
+use super::{audit, compose, init, remote, reply, show};
 use crate::agent::RunReply;
 use crate::auth::{self, NewKey, Role};
 use crate::config::{Config, Home};
@@ -111,9 +111,9 @@ async fn ask(serving: &Serving, key: &str) -> Result<(), Fail> {
     Ok(())
 }
 
-fn print_reply(reply: &RunReply) -> Result<(), Fail> {
-    reply.steps.iter().try_for_each(|step| show::line(&show::step(step)))?;
-    let answer = reply.answer.as_deref().unwrap_or("no answer");
+fn print_reply(sent: &RunReply) -> Result<(), Fail> {
+    reply::steps(&sent.steps)?;
+    let answer = sent.answer.as_deref().unwrap_or("no answer");
     answer.lines().try_for_each(|line| show::line(&format!("  {line}")))
 }
 

@@ -2,7 +2,7 @@
 
 use super::exit::Fail;
 use super::remote::{self, Server};
-use super::{compose, local, show};
+use super::{compose, local, reply};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::{Home, server_url};
 use clap::Args;
@@ -33,10 +33,10 @@ impl Run {
             text => text.to_owned(),
         };
         if let Some(url) = self.url.clone().or_else(server_url) {
-            return show::reply(&Server::at(&url)?.run(&self.body(&message))?, is_json);
+            return reply::print(&Server::at(&url)?.run(&self.body(&message))?, is_json);
         }
         let config = compose::load(home)?;
-        let reply = match remote::url(&compose::files(&config)) {
+        let made = match remote::url(&compose::files(&config)) {
             Some(url) => Server::with_home_key(&url, &config.home)?.run(&self.body(&message))?,
             None => {
                 let request = RunRequest {
@@ -49,7 +49,7 @@ impl Run {
                 })?
             }
         };
-        show::reply(&reply, is_json)
+        reply::print(&made, is_json)
     }
 
     fn body(&self, message: &str) -> Value {

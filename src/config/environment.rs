@@ -106,6 +106,19 @@ pub fn is_color_wanted() -> bool {
     env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stdout().is_terminal()
 }
 
+/// The width of the terminal that standard output is connected to, in columns; `None` if it is not
+/// a terminal. One that does not say its width has `COLUMNS` columns, or 80.
+#[must_use]
+pub fn terminal_columns() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let said = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+    let named = || env::var("COLUMNS").ok()?.parse().ok();
+    Some(Some(said).filter(|columns| *columns > 0).or_else(named).unwrap_or(80))
+}
+
 /// The socket on which the service manager receives status messages (sd_notify(3)).
 #[must_use]
 pub fn notify_socket() -> Option<OsString> {

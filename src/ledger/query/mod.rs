@@ -8,11 +8,12 @@
 //!
 //! # Layout
 //!
-//! `error` is why a query cannot be parsed · `tokens` cuts texts into words · `term` is one term of
-//! a query · `filter` is a query · `scan` searches the ledger alone · `index_row` and `index_file`
-//! are index.db · `index` keeps it · `search` uses it · `indexer` is the thread that follows the
-//! ledger.
+//! `about` is one line about an entry · `error` is why a query cannot be parsed · `tokens` cuts
+//! texts into words · `term` is one term of a query · `filter` is a query · `scan` searches the ledger
+//! alone · `index_row` and `index_file` are index.db · `index` keeps it · `search` uses it ·
+//! `indexer` is the thread that follows the ledger.
 
+mod about;
 mod error;
 mod tokens;
 mod term;
@@ -24,6 +25,7 @@ mod index;
 mod search;
 mod indexer;
 
+pub use about::{about, named};
 pub use error::QueryError;
 pub use filter::{Filter, split, word};
 pub use index::{Coverage, Index};
