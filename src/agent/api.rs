@@ -1,5 +1,6 @@
 //! Requests to the agent and its replies, in the shapes of the HTTP API.
 
+use crate::ledger::AppendError;
 use crate::ledger::payload::RunReplyPayload;
 use crate::tools::Manifest;
 use crate::types::{RunId, SessionId};
@@ -156,7 +157,19 @@ pub enum RunError {
         /// Time until the key may run again, in seconds.
         retry_after_s: u64,
     },
+    /// The ledger is damaged. Nothing runs until it is renewed.
+    #[error("{0}")]
+    Damaged(String),
     /// The ledger cannot be written. Nothing runs, and no result is returned.
     #[error("{0}")]
     Ledger(String),
+}
+
+impl From<AppendError> for RunError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Damaged(_) => Self::Damaged(error.to_string()),
+            other => Self::Ledger(other.to_string()),
+        }
+    }
 }

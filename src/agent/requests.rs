@@ -2,11 +2,11 @@
 
 use super::api::{RunError, RunReply, RunRequest, ToolView};
 use super::shared::Agent;
-use super::views::{RunQuery, RunRow};
+use super::views::{RunListError, RunPage, RunQuery};
 use super::{resume, run, views};
 use crate::auth::Principal;
 use crate::gate::{RecoverError, Sight};
-use crate::ledger::ReadError;
+use crate::ledger::{AppendError, Index, ReadError};
 use crate::llm::{Direct, Provider};
 use crate::types::{RunId, SessionId, limits};
 use std::net::IpAddr;
@@ -50,14 +50,19 @@ impl Agent {
         views::find(self.ledger(), run, |owner| sight.sees(owner))
     }
 
-    /// Returns the runs in `sight`, newest first. Blocking.
-    pub fn runs(&self, sight: &Sight, query: &RunQuery) -> Result<Vec<RunRow>, ReadError> {
-        views::list(self.ledger(), query, |owner| sight.sees(owner))
+    /// Returns the runs in `sight`, newest first. A search needs `index`. Blocking.
+    pub fn runs(
+        &self,
+        index: Option<&Index>,
+        sight: &Sight,
+        query: &RunQuery,
+    ) -> Result<RunPage, RunListError> {
+        views::list(self.ledger(), index, query, |owner| sight.sees(owner))
     }
 
-    /// Returns every run, newest first, for callers who may read the audit. Blocking.
-    pub fn all_runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, ReadError> {
-        views::list(self.ledger(), query, |_| true)
+    /// As [`Agent::runs`], every run, for callers who may read the audit. Blocking.
+    pub fn all_runs(&self, index: Option<&Index>, query: &RunQuery) -> Result<RunPage, RunListError> {
+        views::list(self.ledger(), index, query, |_| true)
     }
 
     /// Returns the tools that `principal` may use.
@@ -74,6 +79,9 @@ impl Agent {
         request: RunRequest,
         provider: Arc<dyn Provider>,
     ) -> Result<RunReply, RunError> {
+        if let Some(damage) = self.ledger().damage() {
+            return Err(AppendError::Damaged(Box::new(damage)).into());
+        }
         let _place = self.take_place(&principal.id())?;
         if let Some(obstacle) = self.obstacle() {
             return Err(RunError::Ledger(obstacle));

@@ -6,6 +6,7 @@
 use super::subject::Role;
 use super::verifier::Verifier;
 use crate::ledger::payload::{KeyCreatePayload, PowerUsed};
+use crate::ledger::query::KeyNames;
 use crate::ledger::{Draft, Header, Kind, Projection, Row, Stored};
 use crate::types::{Digest, KeyId};
 use rusqlite::types::Value as Cell;
@@ -125,6 +126,14 @@ fn read_row(row: &rusqlite::Row<'_>) -> Result<KeyRow, rusqlite::Error> {
     // A number outside the ledger's range finds no entry, which is a mismatch and not an error.
     let seq = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
     Ok(KeyRow { cells, created_seq: seq(row.get(5)?), revoked_seq: row.get::<_, Option<i64>>(6)?.map(seq) })
+}
+
+/// The names of all keys, revoked ones too, from an open state.db. For display only: the rows are
+/// not compared with the ledger.
+pub fn key_names(state: &Connection) -> Result<KeyNames, rusqlite::Error> {
+    let mut keys = state.prepare_cached("SELECT id, name, user FROM api_key ORDER BY created_seq")?;
+    let rows = keys.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(KeyNames::new(rows.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// INVARIANT: no entry produces a statement that can fail, because a failed projection stops the

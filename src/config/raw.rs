@@ -85,6 +85,8 @@ pub(super) struct RawLedger {
     pub(super) anchor_key: String,
     pub(super) anchor_every_ms: u64,
     pub(super) anchor_age_ms_max: u64,
+    pub(super) verify_every_s: u64,
+    pub(super) verify_whole_every_s: u64,
 }
 
 impl Default for RawLedger {
@@ -98,6 +100,8 @@ impl Default for RawLedger {
             anchor_key: String::new(),
             anchor_every_ms: crate::types::limits::ANCHOR_EVERY_MS,
             anchor_age_ms_max: crate::types::limits::ANCHOR_AGE_MS_MAX,
+            verify_every_s: crate::types::limits::VERIFY_EVERY_S,
+            verify_whole_every_s: crate::types::limits::VERIFY_WHOLE_EVERY_S,
         }
     }
 }
@@ -199,6 +203,8 @@ impl RawConfig {
         keys.push(("ledger.anchor_key".to_owned(), text(&self.ledger.anchor_key)));
         keys.push(("ledger.anchor_every_ms".to_owned(), self.ledger.anchor_every_ms.to_string()));
         keys.push(("ledger.anchor_age_ms_max".to_owned(), self.ledger.anchor_age_ms_max.to_string()));
+        keys.push(("ledger.verify_every_s".to_owned(), self.ledger.verify_every_s.to_string()));
+        keys.push(("ledger.verify_whole_every_s".to_owned(), self.ledger.verify_whole_every_s.to_string()));
         keys.push(("approvals.expire_s".to_owned(), self.approvals.expire_s.to_string()));
         keys.push(("limits.key_runs_hour_max".to_owned(), self.limits.key_runs_hour_max.to_string()));
         keys.push(("limits.key_bytes_hour_max".to_owned(), self.limits.key_bytes_hour_max.to_string()));

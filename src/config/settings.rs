@@ -55,6 +55,8 @@ pub struct Config {
     pub segments: Segments,
     /// Where the ledger's checkpoints are anchored.
     pub anchoring: Anchoring,
+    /// How often the server verifies what was appended since, and every entry, in seconds.
+    pub verify_every_s: (u64, u64),
     /// `[secrets]`: name → the source of its value, which is read each time that it is needed.
     pub secrets: BTreeMap<String, SecretSource>,
     /// `[secret_patterns]`: name → regular expression, as written.
@@ -211,6 +213,7 @@ impl Config {
                 every_ms: raw.ledger.anchor_every_ms,
                 age_ms_max: raw.ledger.anchor_age_ms_max,
             },
+            verify_every_s: (raw.ledger.verify_every_s, raw.ledger.verify_whole_every_s),
             secrets,
             secret_patterns: raw.secret_patterns,
             groups: raw.groups,
@@ -274,6 +277,13 @@ fn check_bounds(raw: &RawConfig) -> Result<(), (&'static str, String)> {
     if raw.ledger.anchor_every_ms < limits::ANCHOR_EVERY_MS_MIN {
         let least = limits::ANCHOR_EVERY_MS_MIN;
         return Err(("ledger.anchor_every_ms", format!("must be at least {least}")));
+    }
+    if raw.ledger.verify_every_s == 0 {
+        return Err(("ledger.verify_every_s", "must be at least 1".to_owned()));
+    }
+    if raw.ledger.verify_whole_every_s < raw.ledger.verify_every_s {
+        let least = "must be at least `ledger.verify_every_s`".to_owned();
+        return Err(("ledger.verify_whole_every_s", least));
     }
     if raw.ledger.segment_bytes_max < limits::SEGMENT_BYTES_MAX_MIN {
         let least = limits::SEGMENT_BYTES_MAX_MIN;

@@ -3,7 +3,7 @@
 //! A problem contains only what the caller may know. Details for the operator go to the log where
 //! the problem is created. `middleware` adds the request id.
 
-use crate::agent::RunError;
+use crate::agent::{RunError, RunListError};
 use crate::auth::Refusal;
 use crate::gate::AnswerError;
 use crate::ledger::ReadError;
@@ -80,6 +80,8 @@ codes! {
     Internal = INTERNAL_SERVER_ERROR "internal" "Internal server error";
     /// An entry does not verify.
     Damaged = INTERNAL_SERVER_ERROR "damaged" "The ledger is damaged";
+    /// A verification found damage: the server only shows what is there.
+    LedgerDamaged = SERVICE_UNAVAILABLE "ledger_damaged" "The ledger is damaged, and the server is read-only";
     /// The ledger cannot be written or read.
     Ledger = SERVICE_UNAVAILABLE "ledger" "The ledger is not available";
 }
@@ -190,12 +192,25 @@ impl From<RunError> for Problem {
             RunError::Spent { retry_after_s, .. } => {
                 Self::new(Code::TooMany, error.to_string()).retry_after(retry_after_s)
             }
+            RunError::Damaged(what) => Self::new(Code::LedgerDamaged, what),
             RunError::Ledger(what) => {
                 tracing::error!(error = %what, "a run was not recorded");
                 Self::new(
                     Code::Ledger,
                     "the ledger cannot be written: nothing runs and no result is returned",
                 )
+            }
+        }
+    }
+}
+
+impl From<RunListError> for Problem {
+    fn from(error: RunListError) -> Self {
+        match error {
+            RunListError::Read(error) => error.into(),
+            error @ (RunListError::Index(_) | RunListError::NoIndex) => {
+                tracing::error!(%error, "runs cannot be searched");
+                Self::new(Code::Ledger, "runs cannot be searched at the moment: the index cannot be read")
             }
         }
     }
@@ -216,7 +231,7 @@ impl From<AnswerError> for Problem {
             AnswerError::Mismatch(_) => {
                 return Self::new(Code::Damaged, "the approval does not match its ledger entries");
             }
-            AnswerError::Ledger(e) => return RunError::Ledger(e.to_string()).into(),
+            AnswerError::Ledger(e) => return RunError::from(e).into(),
             AnswerError::Read(e) => return e.into(),
         };
         Self::new(code, error.to_string())

@@ -2,9 +2,11 @@
 
 use super::entry::{Draft, Header};
 use super::files::{Files, HighWater, Lock};
+use super::payload::LedgerDamagePayload;
 use super::projection::Projection;
 use super::read::Reader;
 use super::tree::Head;
+use super::verify::ChainState;
 use super::write::{AppendError, Hour, OpenError, Opened, Queue, Receipt, Shared, Tally, open};
 use rusqlite::Connection;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -140,6 +142,25 @@ impl Ledger {
                 format!("{free} bytes are free under the ledger, fewer than {}", self.files.free_bytes_min)
             })
         })
+    }
+
+    /// The state of the ledger's verification.
+    #[must_use]
+    pub fn chain(&self) -> ChainState {
+        self.shared.chain()
+    }
+
+    /// The damage that keeps the ledger from taking new work, if there is any.
+    #[must_use]
+    pub fn damage(&self) -> Option<LedgerDamagePayload> {
+        self.shared.damage()
+    }
+
+    /// Refuses new work from now on, and records why. The refusal holds even if the entry cannot be
+    /// written.
+    pub(super) fn declare(&self, damage: LedgerDamagePayload) -> Result<(), AppendError> {
+        self.shared.set_chain(ChainState::Broken(damage.clone()));
+        self.append_blocking(vec![Draft::new(damage)]).map(drop)
     }
 
     /// Resolves with the reason once the ledger is poisoned: no append succeeds until a restart.

@@ -19,6 +19,7 @@
 //! * `verify`: whether the stored entries are the ones that were written
 //! * `write`: the writer, its receipts, rotation and retention
 //! * `handle`: what other rooms hold of the ledger
+//! * `watch`: a server's thread that verifies its own ledger
 //! * [`query`]: search, with index.db
 //! * `redact`: erasure of payloads
 //! * [`export`]: files of entries and proofs that can be checked elsewhere
@@ -47,6 +48,7 @@ mod read;
 mod verify;
 mod write;
 mod handle;
+mod watch;
 pub mod query;
 mod redact;
 pub mod export;
@@ -66,9 +68,13 @@ pub use query::{Coverage, Filter, Follower, HeaderPage, Index, IndexError, Order
 pub use read::{ReadError, Reader, Stored};
 pub use redact::{Erasure, RedactError, Redacted, Targets};
 pub use tree::{Head, proof};
-pub use verify::{Finding, Outside, Verdict, Verification, audit, audit_from, audit_with_progress};
+pub use verify::{
+    ChainState, Finding, Outside, SoundLedger, Verdict, Verification, audit, audit_from, audit_with_progress,
+};
+pub use watch::{VerifyEvery, Watcher};
 pub use write::{
-    AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of, set_aside,
+    AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of, recorded_damage,
+    set_aside,
 };
 
 #[cfg(test)]

@@ -35,7 +35,10 @@ impl Database {
                 include_str!("../../migrations/state/0001.sql"),
                 include_str!("../../migrations/state/0002.sql"),
             ],
-            Self::Index => &[include_str!("../../migrations/index/0001.sql")],
+            Self::Index => &[
+                include_str!("../../migrations/index/0001.sql"),
+                include_str!("../../migrations/index/0002.sql"),
+            ],
         }
     }
 

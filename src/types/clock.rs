@@ -36,6 +36,12 @@ pub fn mono_us() -> u64 {
     micros(ClockId::Boottime)
 }
 
+/// Processor time that the calling thread has used, in microseconds (`CLOCK_THREAD_CPUTIME_ID`).
+#[must_use]
+pub fn thread_us() -> u64 {
+    micros(ClockId::ThreadCPUTime)
+}
+
 /// The kernel's identifier of this boot, 36 characters, or `unknown` if `/proc` does not provide
 /// it.
 #[must_use]

@@ -75,6 +75,19 @@ pub const REDACTION_PIECES_MAX: usize = 8_192;
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// Smallest segment size that may be configured, in bytes.
 pub const SEGMENT_BYTES_MAX_MIN: u64 = 64 << 10;
+/// Interval at which a server verifies the entries that were appended since, in seconds, by default.
+pub const VERIFY_EVERY_S: u64 = 3_600;
+/// Interval at which a server verifies every entry, in seconds, by default.
+pub const VERIFY_WHOLE_EVERY_S: u64 = 86_400;
+/// The share of the time that this verification takes, as a fraction (1/20): after each slice it
+/// pauses for nineteen times as long as the slice took.
+pub const VERIFY_SHARE: u64 = 20;
+/// Entries that one slice of it reads.
+pub const VERIFY_SLICE_ENTRIES_MAX: u64 = 4_096;
+/// Time after which a slice ends before that, in milliseconds.
+pub const VERIFY_SLICE_MS_MAX: u64 = 100;
+/// Delay before it continues after a file could not be read, in milliseconds.
+pub const VERIFY_PAUSE_MS: u64 = 5_000;
 /// Time that the expiry of old payloads waits for readers of a segment, in milliseconds.
 pub const SETTLE_MS_MAX: u64 = 2_000;
 /// Interval between two checks for payloads past their age, in milliseconds.

@@ -40,7 +40,7 @@ impl People {
         Self::with("")
     }
 
-    fn with(more: &str) -> Self {
+    pub(crate) fn with(more: &str) -> Self {
         let home = TestHome::init();
         home.add("policies/50-people.cedar", POLICY);
         let os = os_user();

@@ -60,6 +60,8 @@ mod attacks;
 mod second;
 // A ledger of many decisions.
 mod evidence;
+// A ledger that was changed behind the server makes it read-only, and every place says so.
+mod damage;
 // Its checkpoints are anchored outside, and reveal changes to it.
 mod anchor;
 mod forge;

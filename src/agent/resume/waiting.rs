@@ -53,7 +53,7 @@ impl<E: Into<ReadError>> From<E> for ResumeError {
 
 impl From<AppendError> for ResumeError {
     fn from(error: AppendError) -> Self {
-        Self::Run(RunError::Ledger(error.to_string()))
+        Self::Run(error.into())
     }
 }
 
@@ -108,10 +108,8 @@ impl Agent {
         // is not retried in a loop.
         let mut seen: BTreeSet<RunId> = BTreeSet::new();
         loop {
-            let next_us = self.gate().expire().await.unwrap_or_else(|e| {
-                tracing::error!(error = %e, "expired approvals were not closed");
-                None
-            });
+            // On a damaged ledger everything that is open stays as it is.
+            let next_us = if self.ledger().damage().is_some() { None } else { self.expire().await };
             for run in ready(self) {
                 if !under_way.contains(&run) && seen.insert(run.clone()) {
                     under_way.insert(run.clone());
@@ -138,6 +136,16 @@ impl Agent {
         if tokio::time::timeout(bound, rest).await.is_err() {
             tracing::warn!("stopped with resumed runs unfinished: the time for stopping is over");
         }
+    }
+}
+
+impl Agent {
+    /// Closes expired approvals. Returns when the next one expires.
+    async fn expire(&self) -> Option<u64> {
+        self.gate().expire().await.unwrap_or_else(|e| {
+            tracing::error!(error = %e, "expired approvals were not closed");
+            None
+        })
     }
 }
 
@@ -199,7 +207,7 @@ fn ready(agent: &Agent) -> Vec<RunId> {
     let bundle = agent.gate().rules().bundle;
     // With broken policies no caller may run. That does not speak against the requesters: their
     // runs resume once the policies are correct.
-    if !bundle.broken().is_empty() {
+    if !bundle.broken().is_empty() || agent.ledger().damage().is_some() {
         return Vec::new();
     }
     let policy = bundle.digest().hex();

@@ -56,7 +56,7 @@ impl RunWalk<'_> {
             }
             Err(error) => {
                 tracing::error!(run = %self.run, error = %error, "the run cannot be recorded, so no reply is returned");
-                Err(RunError::Ledger(error.to_string()))
+                Err(error.into())
             }
         }
     }

@@ -1,14 +1,23 @@
 //! Lists of runs.
+//!
+//! Which runs there are, and how each stands, comes from state.db, which follows every commit. A
+//! search, and the counts of calls, come from the index; how far it goes is said with the result.
 
-use crate::agent::api::{RunStatus, Usage};
-use crate::ledger::payload::{RunReplyPayload, RunRequestPayload};
-use crate::ledger::{Filter, Header, Ledger, Order, Payload, ReadError};
-use crate::types::{Decision, RunId, limits, text};
+use crate::agent::api::RunStatus;
+use crate::auth::key_names;
+use crate::ledger::payload::RunRequestPayload;
+use crate::ledger::query::{KeyNames, RunLine};
+use crate::ledger::{Filter, Header, Index, IndexError, Ledger, Order, ReadError};
+use crate::types::clock::Wall;
+use crate::types::{RunId, limits, text};
+use rusqlite::{OptionalExtension as _, Row as RowRef};
 use serde::Serialize;
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// Longer payloads are not read for a list, in bytes.
+/// Longer messages are not read for a list, in bytes.
 const LISTED_PAYLOAD_BYTES_MAX: u64 = 256 << 10;
+/// Runs that one statement reads while it looks for those that a reader may see.
+const CHUNK: usize = 256;
 
 /// A filter for runs. Every given condition must hold.
 #[derive(Clone, Debug, Default)]
@@ -17,10 +26,21 @@ pub struct RunQuery {
     pub status: Option<RunStatus>,
     /// The principal that asked, such as `key:Ab3dEf9h`.
     pub principal: Option<String>,
+    /// A search: words of the message, names of keys and users, and terms of the query grammar.
+    pub filter: Filter,
     /// Only runs older than this one.
     pub before: Option<RunId>,
     /// Number of runs at most.
     pub limit: usize,
+}
+
+/// A page of runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunPage {
+    /// The runs, newest first.
+    pub rows: Vec<RunRow>,
+    /// For a search: number of entries that were searched.
+    pub covered: Option<u64>,
 }
 
 /// A run in a list.
@@ -32,96 +52,220 @@ pub struct RunRow {
     pub status: RunStatus,
     /// The principal that asked.
     pub principal: String,
-    /// The beginning of the message, with control characters made visible; absent if it was erased
-    /// or is too long for a list.
+    /// The principal as people know it, such as `ops-ci (ben)`.
+    pub who: String,
+    /// The name of the key; null for a user of the host.
+    pub key: Option<String>,
+    /// The user that asked, if it is known.
+    pub user: Option<String>,
+    /// The beginning of the message, with control characters made visible; null if it was erased or
+    /// is too long for a list.
     pub message: Option<String>,
-    /// Start of the run, in microseconds since 1970.
+    /// Start of the run, as RFC 3339 in UTC.
+    pub started: String,
+    /// Time at which it ended or began to wait, as RFC 3339 in UTC.
+    pub ended: Option<String>,
+    /// [`RunRow::started`] in microseconds since 1970.
     pub started_us: u64,
-    /// Time at which it ended or began to wait, in microseconds since 1970.
+    /// [`RunRow::ended`] in microseconds since 1970.
     pub ended_us: Option<u64>,
-    /// The counts of its reply, if there is one.
-    pub figures: Option<Figures>,
+    /// Number of proposed calls; null while the index does not have the run.
+    pub calls: Option<u64>,
+    /// Number of those that were denied or not valid.
+    pub denied: Option<u64>,
+    /// Number of those that a person refused.
+    pub refused: Option<u64>,
+    /// The tools that were called.
+    pub tools: Vec<String>,
     /// The number of its first entry.
     pub first_seq: u64,
     /// The number of the entry of its reply.
     pub reply_seq: Option<u64>,
 }
 
-/// The counts of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Figures {
-    /// Proposed calls.
-    pub calls: usize,
-    /// Denied calls among them.
-    pub denied: usize,
-    /// Tokens and replies of the model.
-    pub usage: Usage,
+/// Why runs were not listed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunListError {
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A search needs the index.
+    #[error("runs cannot be searched: {0}")]
+    Index(IndexError),
+    /// There is no index to search.
+    #[error("runs cannot be searched without an index")]
+    NoIndex,
 }
 
-/// Returns the runs whose owners `sees` accepts, newest first.
-///
-/// `sees` is called for each owner and not for each run: owners are few, and the policy tells runs
-/// apart only by owner.
+impl From<rusqlite::Error> for RunListError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Read(error.into())
+    }
+}
+
+/// A row of state.db.
+struct KnownRun {
+    id: String,
+    owner: String,
+    first: u64,
+    reply: Option<u64>,
+    status: String,
+}
+
+/// Returns the runs whose owners `sees` accepts, newest first. `sees` is asked once per owner: the
+/// policy tells runs apart only by owner.
 pub(in crate::agent) fn list(
     ledger: &Ledger,
+    index: Option<&Index>,
     query: &RunQuery,
     sees: impl Fn(&str) -> bool,
-) -> Result<Vec<RunRow>, ReadError> {
-    let mut owners = match &query.principal {
-        Some(asked) => vec![asked.clone()],
-        None => owners(ledger)?,
+) -> Result<RunPage, RunListError> {
+    let names = ledger.state(key_names)?;
+    let mut known: BTreeMap<String, bool> = BTreeMap::new();
+    let mut sees = |owner: &str| match known.get(owner) {
+        Some(is) => *is,
+        None => *known.entry(owner.to_owned()).or_insert_with_key(|owner| sees(owner)),
     };
-    owners.retain(|owner| sees(owner));
-    let owners = Value::from(owners).to_string();
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let rows: Vec<(String, String, i64, Option<i64>, String)> = ledger.state(|state| {
-        let mut statement = state.prepare_cached(
-            "SELECT id, owner, first_seq, reply_seq, status FROM run \
-             WHERE (?1 IS NULL OR id < ?1) AND owner IN (SELECT value FROM json_each(?2)) AND (?3 IS NULL OR status = ?3) \
-             ORDER BY id DESC LIMIT ?4",
-        )?;
-        let before = query.before.as_ref().map(RunId::as_str);
-        let status = query.status.map(RunStatus::as_str);
-        let rows = statement.query_map((before, owners, status, limit), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-        })?;
-        rows.collect()
-    })?;
-    rows.into_iter()
-        .map(|(id, owner, first, reply, status)| row(ledger, &id, owner, first, reply, &status))
-        .collect()
+    let (found, covered) = if query.filter.is_empty() {
+        (all(ledger, query, &mut sees)?, None)
+    } else {
+        let index = index.ok_or(RunListError::NoIndex)?;
+        let (found, covered) = searched(ledger, index, query, &names, &mut sees)?;
+        (found, Some(covered))
+    };
+    let lines = index.map(|index| index.run_lines(found.iter().map(|run| run.id.as_str())));
+    let lines = lines.transpose().unwrap_or_else(|error| {
+        tracing::error!(%error, "the index cannot be read: runs are listed without their calls");
+        None
+    });
+    let mut lines: BTreeMap<String, RunLine> =
+        lines.unwrap_or_default().into_iter().map(|line| (line.run.clone(), line)).collect();
+    let rows = found.into_iter().map(|run| {
+        let line = lines.remove(&run.id);
+        row(ledger, &names, run, line)
+    });
+    Ok(RunPage { rows: rows.collect::<Result<_, _>>()?, covered })
 }
 
-fn owners(ledger: &Ledger) -> Result<Vec<String>, rusqlite::Error> {
+/// The runs that match status and principal, from state.db.
+fn all(
+    ledger: &Ledger,
+    query: &RunQuery,
+    sees: &mut impl FnMut(&str) -> bool,
+) -> Result<Vec<KnownRun>, RunListError> {
+    let status = query.status.map(RunStatus::as_str);
+    let mut before = query.before.as_ref().map(|before| before.as_str().to_owned());
+    let mut found = Vec::new();
+    loop {
+        let chunk = ledger.state(|state| {
+            let mut statement = state.prepare_cached(
+                "SELECT id, owner, first_seq, reply_seq, status FROM run \
+                 WHERE (?1 IS NULL OR id < ?1) AND (?2 IS NULL OR owner = ?2) AND (?3 IS NULL OR status = ?3) \
+                 ORDER BY id DESC LIMIT ?4",
+            )?;
+            let limit = i64::try_from(CHUNK.max(query.limit)).unwrap_or(i64::MAX);
+            let asked = (before.as_deref(), query.principal.as_deref(), status, limit);
+            statement.query_map(asked, known_run)?.collect::<Result<Vec<_>, _>>()
+        })?;
+        let is_last = chunk.len() < CHUNK.max(query.limit);
+        before = chunk.last().map(|run| run.id.clone());
+        for run in chunk {
+            if found.len() < query.limit && sees(&run.owner) {
+                found.push(run);
+            }
+        }
+        if is_last || found.len() == query.limit {
+            return Ok(found);
+        }
+    }
+}
+
+/// The runs that match a search, from the index; each as state.db has it now.
+fn searched(
+    ledger: &Ledger,
+    index: &Index,
+    query: &RunQuery,
+    names: &KeyNames,
+    sees: &mut impl FnMut(&str) -> bool,
+) -> Result<(Vec<KnownRun>, u64), RunListError> {
+    let mut before = query.before.as_ref().map(|before| before.as_str().to_owned());
+    let mut found = Vec::new();
+    loop {
+        let chunk = CHUNK.max(query.limit);
+        let (lines, covered) =
+            index.runs(&query.filter, names, before.as_deref(), chunk).map_err(RunListError::Index)?;
+        let is_last = lines.len() < chunk;
+        before = lines.last().map(|line| line.run.clone());
+        for line in lines {
+            if found.len() == query.limit || !sees(&line.owner) {
+                continue;
+            }
+            let Some(run) = of_state(ledger, &line.run)? else { continue };
+            let is_asked = query.status.is_none_or(|status| status.as_str() == run.status)
+                && query.principal.as_ref().is_none_or(|principal| *principal == run.owner);
+            // The index may be wrong about the owner; state.db decides.
+            if is_asked && sees(&run.owner) {
+                found.push(run);
+            }
+        }
+        if is_last || found.len() == query.limit {
+            return Ok((found, covered));
+        }
+    }
+}
+
+fn of_state(ledger: &Ledger, id: &str) -> Result<Option<KnownRun>, rusqlite::Error> {
     ledger.state(|state| {
-        let mut owners = state.prepare_cached("SELECT DISTINCT owner FROM run")?;
-        owners.query_map([], |row| row.get(0))?.collect()
+        let sql = "SELECT id, owner, first_seq, reply_seq, status FROM run WHERE id = ?1";
+        state.prepare_cached(sql)?.query_row([id], known_run).optional()
+    })
+}
+
+fn known_run(row: &RowRef<'_>) -> Result<KnownRun, rusqlite::Error> {
+    let number = |seq: i64| u64::try_from(seq).unwrap_or(0);
+    Ok(KnownRun {
+        id: row.get(0)?,
+        owner: row.get(1)?,
+        first: number(row.get(2)?),
+        reply: row.get::<_, Option<i64>>(3)?.map(number),
+        status: row.get(4)?,
     })
 }
 
 fn row(
     ledger: &Ledger,
-    id: &str,
-    principal: String,
-    first: i64,
-    reply: Option<i64>,
-    status: &str,
+    names: &KeyNames,
+    known: KnownRun,
+    line: Option<RunLine>,
 ) -> Result<RunRow, ReadError> {
-    let number = |seq: i64| u64::try_from(seq).unwrap_or(0);
-    let (first, reply) = (number(first), reply.map(number));
+    let KnownRun { id, owner, first, reply, status } = known;
     let damaged = || ReadError::Damaged(first, "state.db names a run that the ledger does not".to_owned());
-    let asked = header(ledger, first)?.filter(|header| header.str("run") == Some(id)).ok_or_else(damaged)?;
+    let asked = header(ledger, first)?.filter(|header| header.str("run") == Some(&id)).ok_or_else(damaged)?;
     let answered = reply.map(|seq| header(ledger, seq)).transpose()?.flatten();
-    let message = payload(ledger, &asked)?.map(|asked: RunRequestPayload| asked.message);
-    let recorded = answered.as_ref().map(|header| payload(ledger, header)).transpose()?.flatten();
+    let (started_us, ended_us) =
+        (asked.u64("wall_us").unwrap_or(0), answered.as_ref().and_then(|header| header.u64("wall_us")));
+    let (key, user) = match names.of(&owner) {
+        Some((key, user)) => (Some(key.to_owned()), user.map(ToOwned::to_owned)),
+        None => (None, owner.strip_prefix("os:").map(ToOwned::to_owned)),
+    };
+    let line = line.unwrap_or_default();
+    let count = |n| (!line.run.is_empty()).then_some(n);
     Ok(RunRow {
-        run: RunId::parse(id).ok_or_else(damaged)?,
-        status: RunStatus::parse(status).ok_or_else(damaged)?,
-        principal,
-        message: message.map(|text| text::visible_line(text::prefix(&text, limits::SHOWN_BYTES_MAX))),
-        started_us: asked.u64("wall_us").unwrap_or(0),
-        ended_us: answered.as_ref().and_then(|header| header.u64("wall_us")),
-        figures: recorded.map(figures),
+        run: RunId::parse(&id).ok_or_else(damaged)?,
+        status: RunStatus::parse(&status).ok_or_else(damaged)?,
+        who: names.shown(&owner),
+        key,
+        user,
+        principal: owner,
+        message: message(ledger, &asked)?,
+        started: Wall(started_us).rfc3339(),
+        ended: ended_us.map(|us| Wall(us).rfc3339()),
+        started_us,
+        ended_us,
+        calls: count(line.calls),
+        denied: count(line.denied),
+        refused: count(line.refused),
+        tools: line.tools,
         first_seq: first,
         reply_seq: reply,
     })
@@ -132,17 +276,11 @@ fn header(ledger: &Ledger, seq: u64) -> Result<Option<Header>, ReadError> {
     Ok(found.into_iter().find(|header| header.seq == seq))
 }
 
-fn payload<P: Payload>(ledger: &Ledger, header: &Header) -> Result<Option<P>, ReadError> {
-    if header.payload_len > LISTED_PAYLOAD_BYTES_MAX {
+fn message(ledger: &Ledger, asked: &Header) -> Result<Option<String>, ReadError> {
+    if asked.payload_len > LISTED_PAYLOAD_BYTES_MAX {
         return Ok(None);
     }
-    Ok(ledger.reader().entry(header.seq)?.and_then(|stored| stored.payload()))
-}
-
-fn figures(reply: RunReplyPayload) -> Figures {
-    Figures {
-        calls: reply.steps.len(),
-        denied: reply.steps.iter().filter(|step| step.decision == Decision::Deny).count(),
-        usage: reply.usage,
-    }
+    let stored = ledger.reader().entry(asked.seq)?;
+    let asked: Option<RunRequestPayload> = stored.and_then(|stored| stored.payload());
+    Ok(asked.map(|asked| text::visible_line(text::prefix(&asked.message, limits::SHOWN_BYTES_MAX))))
 }

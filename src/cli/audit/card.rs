@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 const NEIGHBOURS_MAX: usize = 1_000;
 
 /// Prints the card of an entry.
-pub(super) fn print(stored: &Stored, source: &mut EntrySource<'_>) -> Result<(), Fail> {
+pub(super) fn print(stored: &Stored, source: &EntrySource<'_>) -> Result<(), Fail> {
     let screen = Screen::stdout();
     let header = &stored.header;
     let (seq, kind) = (header.seq, text::visible_line(&header.kind));
@@ -23,9 +23,9 @@ pub(super) fn print(stored: &Stored, source: &mut EntrySource<'_>) -> Result<(),
     words(&screen, &format!("entry {seq}: {kind}, {at}"))?;
     let mut lines = Lines::new();
     if let Some(principal) = header.str("principal") {
-        lines.put("who", &who(principal, source));
+        lines.put("who", &who(principal, &source.line(stored)?.who));
     }
-    lines.put("what", &about(stored));
+    lines.put("what", &about(stored, source)?);
     match &stored.body {
         None if header.payload_len > 0 => lines.put("payload", "erased"),
         Some(_) if header.is(Kind::CallDecision) => decision(&mut lines, stored),
@@ -69,11 +69,11 @@ fn when(at: Wall, screen: &Screen) -> String {
     if screen.columns.is_some() { told(at, screen.now) } else { at.rfc3339() }
 }
 
-fn who(principal: &str, source: &mut EntrySource<'_>) -> String {
-    let shown = text::visible_line(principal);
-    match source.name(principal) {
-        name if name == shown => shown,
-        name => format!("{name}, {shown}"),
+/// A principal by its name, and as the record writes it.
+fn who(principal: &str, name: &str) -> String {
+    match text::visible_line(principal) {
+        shown if shown == name => shown,
+        shown => format!("{name}, {shown}"),
     }
 }
 
@@ -184,7 +184,7 @@ fn neighbours(header: &Header, source: &EntrySource<'_>) -> Result<Vec<(&'static
     let mut found = Vec::new();
     let mut put = |name, near: &Header| {
         let stored = source.entry(near.seq)?;
-        let line = stored.as_ref().map(about).unwrap_or_default();
+        let line = stored.map(|stored| about(&stored, source)).transpose()?.unwrap_or_default();
         let line = format!("#{} {} {line}", near.seq, text::visible_line(&near.kind));
         found.push((name, line.trim_end().to_owned()));
         Ok::<(), Fail>(())

@@ -3,7 +3,7 @@
 use super::card;
 use super::follow::{self, Out};
 use super::source::EntrySource;
-use crate::auth::KeyNames;
+use crate::auth::key_names_of;
 use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::{compose, query, show};
@@ -44,7 +44,7 @@ impl Show {
 
     fn on_server(&self, server: &Server, is_json: bool) -> Result<u8, Fail> {
         if let Some(seq) = self.seq() {
-            return one(seq, &mut EntrySource::Server(server), is_json);
+            return one(seq, &EntrySource::Server(server), is_json);
         }
         let query = query::join(&self.query);
         Filter::parse(&query).map_err(Fail::usage)?;
@@ -54,9 +54,9 @@ impl Show {
     fn on_files(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let files = compose::files(config);
         let reader = Reader::open(&files.ledger()).map_err(Fail::failed)?;
-        let mut source = EntrySource::Files(&reader, KeyNames::open(&files, &reader));
+        let source = EntrySource::Files(&reader, key_names_of(&files));
         if let Some(seq) = self.seq() {
-            return one(seq, &mut source, is_json);
+            return one(seq, &source, is_json);
         }
         let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?;
         let seen = reader.size().map_err(Fail::failed)?;
@@ -64,7 +64,7 @@ impl Show {
         let out = Out::stdout(is_json);
         // Entries that arrived in the meantime are shown too, and none is shown twice.
         let from = headers.last().map_or(0, |header| header.seq + 1).max(seen);
-        let is_read = out.entries(headers.iter().map(|header| &header.fields), &mut source, self.follow)?;
+        let is_read = out.entries(headers.iter().map(|header| &header.fields), &source, self.follow)?;
         drop(source);
         drop(reader);
         if self.follow && is_read {
@@ -131,7 +131,7 @@ fn index_of(files: &Files, is_long: bool) -> Option<Index> {
 }
 
 /// Prints one entry: for a person what it says, as JSON the whole record.
-pub(super) fn one(seq: u64, source: &mut EntrySource<'_>, is_json: bool) -> Result<u8, Fail> {
+pub(super) fn one(seq: u64, source: &EntrySource<'_>, is_json: bool) -> Result<u8, Fail> {
     let stored = source.entry(seq)?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
     if is_json {

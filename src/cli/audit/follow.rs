@@ -3,7 +3,7 @@
 
 use super::row;
 use super::source::{EntrySource, encoded};
-use crate::auth::KeyNames;
+use crate::auth::key_names_of;
 use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::show;
@@ -27,7 +27,7 @@ impl Out {
     }
 
     /// Writes an entry immediately. Returns false if the reader is gone.
-    fn entry(&self, fields: &Map<String, Value>, source: &mut EntrySource<'_>) -> Result<bool, Fail> {
+    fn entry(&self, fields: &Map<String, Value>, source: &EntrySource<'_>) -> Result<bool, Fail> {
         let lines = if self.is_json {
             vec![serde_json::to_string(fields).map_err(Fail::failed)?]
         } else {
@@ -47,7 +47,7 @@ impl Out {
     pub(super) fn entries<'e>(
         &self,
         entries: impl Iterator<Item = &'e Map<String, Value>>,
-        source: &mut EntrySource<'_>,
+        source: &EntrySource<'_>,
         is_followed: bool,
     ) -> Result<bool, Fail> {
         if self.is_json || is_followed {
@@ -75,8 +75,8 @@ pub(super) fn files(files: &Files, filter: &Filter, mut from: u64, out: &Out) ->
         let size = reader.size().map_err(Fail::failed)?;
         let page = reader.headers(filter, from, Order::Ascending, limits::PAGE_ITEMS, limits::PAGE_SCAN_MAX);
         let (headers, next) = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-        let mut source = EntrySource::Files(&reader, KeyNames::open(files, &reader));
-        if !out.entries(headers.iter().map(|header| &header.fields), &mut source, true)? {
+        let source = EntrySource::Files(&reader, key_names_of(files));
+        if !out.entries(headers.iter().map(|header| &header.fields), &source, true)? {
             return Ok(exit::OK);
         }
         drop(source);
@@ -114,7 +114,7 @@ pub(super) fn server(
         }
     }
     let entries = found.iter().rev().filter_map(Value::as_object);
-    if !out.entries(entries, &mut EntrySource::Server(server), is_followed)? {
+    if !out.entries(entries, &EntrySource::Server(server), is_followed)? {
         return Ok(exit::OK);
     }
     if is_followed { tail(server, query, newest.flatten(), out) } else { Ok(exit::OK) }
@@ -128,7 +128,7 @@ fn tail(server: &Server, query: &str, mut last: Option<u64>, out: &Out) -> Resul
         server.events(&format!("/audit?q={}{after}", encoded(query)), |data| {
             let entry: Map<String, Value> = serde_json::from_str(data).unwrap_or_default();
             last = entry.get("seq").and_then(Value::as_u64).or(last);
-            written = out.entry(&entry, &mut EntrySource::Server(server));
+            written = out.entry(&entry, &EntrySource::Server(server));
             matches!(written, Ok(true))
         })?;
         if !written? {

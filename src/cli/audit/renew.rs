@@ -5,7 +5,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::remote::known;
 use crate::cli::{compose, show};
 use crate::config::Config;
-use crate::ledger::{self, Ledger, Lock, PreviousLog};
+use crate::ledger::{self, Ledger, Lock, PreviousLog, Reader};
 use crate::types::{limits, text};
 use clap::Args;
 use std::time::Duration;
@@ -28,7 +28,11 @@ impl Renew {
         let files = compose::files(config);
         let lock = Lock::take(&files, Duration::ZERO).map_err(Fail::failed)?;
         let report = ledger::audit(&files, &compose::PROJECTIONS, &[]);
-        if report.verdict.holds() {
+        // A server that recorded damage takes no work again, even if the bytes were put back.
+        let reader = Reader::open(&files.ledger()).ok();
+        let is_recorded =
+            reader.is_some_and(|reader| ledger::recorded_damage(&reader).is_ok_and(|is| is.is_some()));
+        if report.verdict.holds() && !is_recorded {
             return Err(Fail::usage("the ledger verifies: there is nothing to set aside"));
         }
         let mut before = PreviousLog::new(&files, &report, "damage", &reason);

@@ -1,8 +1,9 @@
 //! Entries as rows: when, what kind, who, about what, and the outcome.
 
 use super::source::EntrySource;
+use crate::cli::exit::Fail;
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone};
-use crate::ledger::{Stored, query};
+use crate::ledger::Stored;
 use crate::types::clock::Wall;
 use crate::types::text;
 use serde_json::{Map, Value};
@@ -22,25 +23,28 @@ pub(super) fn table() -> Sheet {
     ])
 }
 
-/// An entry, from the fields of its header. Without its payload, it says what the header says.
-pub(super) fn row(fields: &Map<String, Value>, source: &mut EntrySource<'_>, screen: &Screen) -> Vec<Cell> {
+/// An entry, from the fields of its header. If it cannot be read, the row says what the header
+/// says.
+pub(super) fn row(fields: &Map<String, Value>, source: &EntrySource<'_>, screen: &Screen) -> Vec<Cell> {
     let word = |name: &str| text::visible_line(fields.get(name).and_then(Value::as_str).unwrap_or_default());
     let number = |name: &str| fields.get(name).and_then(Value::as_u64);
     let seq = number("seq").unwrap_or_default();
-    let what = source.entry(seq).ok().flatten().map_or_else(|| word("tool"), |stored| about(&stored));
+    let line = source.entry(seq).ok().flatten().and_then(|stored| source.line(&stored).ok());
+    let (who, what) = line.map_or_else(|| (word("principal"), String::new()), |line| (line.who, line.what));
     vec![
         seq.to_string().into(),
         number("wall_us").map(|us| Cell::time(Wall(us), screen)).unwrap_or_default(),
         word("kind").into(),
-        source.name(&word("principal")).into(),
-        what.into(),
+        who.into(),
+        format!("{} {what}", word("tool")).trim().into(),
         outcome(fields),
     ]
 }
 
-/// What an entry is about, on one line.
-pub(super) fn about(stored: &Stored) -> String {
-    query::about(&stored.header, stored.body.as_deref())
+/// What an entry is about, on one line, with the tool of a call.
+pub(super) fn about(stored: &Stored, source: &EntrySource<'_>) -> Result<String, Fail> {
+    let tool = text::visible_line(stored.header.str("tool").unwrap_or_default());
+    Ok(format!("{tool} {}", source.line(stored)?.what).trim().to_owned())
 }
 
 /// Decision or status, and the policies that determined it.

@@ -1,15 +1,14 @@
 //! Where entries are read from: the files of a home, or a server.
 
-use crate::auth::KeyNames;
 use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
+use crate::ledger::query::{EntryLine, KeyNames, line_of};
 use crate::ledger::{Filter, Header, Order, Reader, Stored};
-use crate::types::text;
 use serde_json::Value;
 
-/// Reads entries, and names keys where the files are at hand.
+/// Reads entries, and names keys if the files are at hand.
 pub(super) enum EntrySource<'a> {
-    Files(&'a Reader, KeyNames<'a>),
+    Files(&'a Reader, KeyNames),
     Server(&'a Server),
 }
 
@@ -51,12 +50,14 @@ impl EntrySource<'_> {
         }
     }
 
-    /// A principal as people know it.
-    pub(super) fn name(&mut self, principal: &str) -> String {
-        match self {
-            Self::Files(_, names) => names.of(principal),
-            Self::Server(_) => text::visible_line(principal),
-        }
+    /// The line of an entry for people.
+    pub(super) fn line(&self, stored: &Stored) -> Result<EntryLine, Fail> {
+        let none = KeyNames::default();
+        let names = match self {
+            Self::Files(_, names) => names,
+            Self::Server(_) => &none,
+        };
+        line_of(stored, names, |seq| self.entry(seq))
     }
 }
 

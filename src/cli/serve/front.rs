@@ -85,12 +85,25 @@ fn front(
     compose::runtime()?.block_on(async move {
         let launcher = seed.connect().map_err(Fail::failed)?;
         let authority = compose::authority(&config, ledger.clone())?;
-        let _receipts = ledger
-            .append(compose::start_drafts(&config, &rules, what, &report, &secrets)?)
-            .await
-            .map_err(Fail::failed)?;
+        let mut drafts = compose::start_drafts(&config, &rules, what, &report, &secrets)?;
+        let damage = ledger.damage();
+        if let Some(damage) = &damage {
+            // The server only shows what is there: nothing that follows from the rules is recorded.
+            drafts.retain(|draft| draft.body.kind().is_written_on_damage());
+            let (entry, found) = (damage.entry, damage.found.as_str());
+            tracing::error!(
+                entry,
+                found,
+                "THE LEDGER IS DAMAGED: nothing runs; run `par audit verify`, then `par audit renew`"
+            );
+        }
+        let _receipts = ledger.append(drafts).await.map_err(Fail::failed)?;
         let agent = compose::agent(&config, &rules, ledger.clone(), launcher, provider, secrets)?;
-        let recovered = agent.recover().await.map_err(Fail::failed)?;
+        let recovered = match damage {
+            // What is open stays as it is.
+            Some(_) => 0,
+            None => agent.recover().await.map_err(Fail::failed)?,
+        };
         if recovered > 0 {
             tracing::warn!(recovered, "a crash left calls or runs open: they are recorded as interrupted");
         }

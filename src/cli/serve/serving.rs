@@ -9,7 +9,7 @@ use crate::cli::compose;
 use crate::cli::exit::Fail;
 use crate::config::Config;
 use crate::http::{self, Answered, App, Bounds, Ready};
-use crate::ledger::{Anchor, Follower, Index};
+use crate::ledger::{Anchor, Follower, Index, VerifyEvery, Watcher};
 use crate::rules::Reloader;
 use crate::sandbox;
 use std::net::TcpListener;
@@ -64,6 +64,9 @@ impl Serving {
         let stopped = raised(stopping.clone());
         let anchoring = tokio::spawn(async move { anchor.run(ledger, stopped).await });
         let follower = self.index.clone().map(Follower::start).transpose().map_err(Fail::failed)?;
+        let (new_s, whole_s) = self.config.verify_every_s;
+        let watcher = Watcher::start(self.agent.ledger().clone(), VerifyEvery { new_s, whole_s });
+        let watcher = watcher.map_err(Fail::failed)?;
         let server = tokio::spawn(http::serve(listener, app, raised(stopping)));
         self.notify.ready(&self.url);
         let code = tokio::select! {
@@ -83,6 +86,7 @@ impl Serving {
         if let Some(follower) = follower {
             tokio::task::spawn_blocking(|| follower.stop()).await.map_err(Fail::failed)?;
         }
+        tokio::task::spawn_blocking(|| watcher.stop()).await.map_err(Fail::failed)?;
         code
     }
 

@@ -3,7 +3,8 @@
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::middleware::AsIs;
-use crate::http::problem::Problem;
+use crate::http::problem::{Code, Problem};
+use crate::ledger::{AppendError, ChainState};
 use crate::policy::Power;
 use crate::types::VERSION;
 use axum::Json;
@@ -17,15 +18,20 @@ pub(in crate::http) async fn live() -> &'static str {
     "live\n"
 }
 
-/// Whether runs are accepted, or one word for why not. A failing anchor does not stop runs; it is a
-/// warning.
+/// Whether runs are accepted, or one word for why not; then the state of the ledger's verification.
+/// A failing anchor does not stop runs; it is a warning.
 pub(in crate::http) async fn ready(State(app): State<App>) -> Response {
+    let chain = app.agent.ledger().chain();
     match obstacle(&app) {
+        // Callers without a key see neither the size of the ledger nor the time.
         None => match app.anchor.warning(app.agent.ledger().head().size) {
-            None => "ready\n".into_response(),
-            Some(_) => "ready\nwarning: anchor\n".into_response(),
+            None => format!("ready\nledger: {}\n", chain.as_str()).into_response(),
+            Some(_) => format!("ready\nwarning: anchor\nledger: {}\n", chain.as_str()).into_response(),
         },
-        Some(word) => (StatusCode::SERVICE_UNAVAILABLE, Extension(AsIs), format!("{word}\n")).into_response(),
+        Some(word) => {
+            let why = chain.damage().map_or(String::new(), |_| format!("ledger: {chain}\n"));
+            (StatusCode::SERVICE_UNAVAILABLE, Extension(AsIs), format!("{word}\n{why}")).into_response()
+        }
     }
 }
 
@@ -39,18 +45,24 @@ pub(in crate::http) async fn show(State(app): State<App>, caller: Caller) -> Res
 pub(in crate::http) fn report(app: &App) -> Value {
     let word = obstacle(app);
     let rules = app.agent.gate().rules();
-    let obstacles = app.agent.obstacle().into_iter().chain(app.authority.obstacle());
+    let (ledger, head) = (app.agent.ledger(), app.agent.ledger().head());
+    let damage = ledger.damage().map(|damage| AppendError::Damaged(Box::new(damage)).to_string());
+    let obstacles = damage.into_iter().chain(app.agent.obstacle()).chain(app.authority.obstacle());
     let obstacles = obstacles.chain(app.agent.launcher().obstacle().map(str::to_owned));
     let obstacles: Vec<String> = obstacles.chain(rules.bundle.broken().iter().cloned()).collect();
-    let (ledger, head) = (app.agent.ledger(), app.agent.ledger().head());
+    let chain = ledger.chain();
+    let mut warnings: Vec<String> = app.anchor.warning(head.size).into_iter().collect();
+    if let ChainState::Verifying { hindered: Some(why), .. } = &chain {
+        warnings.push(format!("the ledger cannot be verified at the moment: {why}"));
+    }
     json!({
         "status": if word.is_none() && obstacles.is_empty() { "ok" } else { "degraded" },
         "ready": word.is_none(),
         "why": word,
         "obstacles": obstacles,
-        "warnings": app.anchor.warning(head.size).into_iter().collect::<Vec<_>>(),
+        "warnings": warnings,
         "version": VERSION,
-        "ledger": { "log": ledger.log(), "size": head.size, "root": head.root.hex() },
+        "ledger": { "log": ledger.log(), "size": head.size, "root": head.root.hex(), "verification": chain.json() },
         "anchor": anchor(app),
     })
 }
@@ -75,5 +87,6 @@ fn obstacle(app: &App) -> Option<&'static str> {
     let launcher = || app.agent.launcher().obstacle().map(|_| "launcher");
     let policy = || (!app.agent.gate().rules().bundle.broken().is_empty()).then_some("policy");
     let agent = || app.agent.obstacle().map(|_| "agent");
-    app.ready.obstacle().or_else(ledger).or_else(agent).or_else(policy).or_else(launcher)
+    let damage = || app.agent.ledger().damage().map(|_| Code::LedgerDamaged.as_str());
+    app.ready.obstacle().or_else(damage).or_else(ledger).or_else(agent).or_else(policy).or_else(launcher)
 }

@@ -7,6 +7,7 @@ use crate::http::answered::{Answered, BUCKETS_MS};
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::problem::Problem;
+use crate::ledger::ChainState;
 use crate::policy::Power;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -38,6 +39,7 @@ fn render(app: &App) -> String {
     text.sample("par_ledger_entries", &[], ledger.head().size);
     text.head("par_ledger_obstacle", "gauge", "1 while entries cannot be written.");
     text.sample("par_ledger_obstacle", &[], u8::from(ledger.obstacle().is_some()));
+    text.chain(&ledger.chain());
     text.head("par_ledger_wal_bytes", "gauge", "Size of the write-ahead logs.");
     for (database, bytes) in ledger.files().log_bytes() {
         text.sample("par_ledger_wal_bytes", &[("database", database)], bytes);
@@ -71,6 +73,30 @@ impl Text {
         } else {
             self.line(format_args!("{name}{{{}}} {value}", labels.join(",")));
         }
+    }
+
+    fn chain(&mut self, chain: &ChainState) {
+        let (entries, at_us) = match chain {
+            ChainState::Verifying { entries, .. } => (*entries, None),
+            ChainState::Sound(sound) => (sound.size, Some(sound.at_us)),
+            ChainState::Broken(damage) => (damage.entry.unwrap_or(0), None),
+        };
+        self.head(
+            "par_ledger_verified_entries",
+            "gauge",
+            "Entries that the server verified, from the first on.",
+        );
+        self.sample("par_ledger_verified_entries", &[], entries);
+        self.head(
+            "par_ledger_verified_time_seconds",
+            "gauge",
+            "When the last of them was verified, since 1970.",
+        );
+        if let Some(at_us) = at_us {
+            self.sample("par_ledger_verified_time_seconds", &[], at_us / 1_000_000);
+        }
+        self.head("par_ledger_broken", "gauge", "1 if the ledger is damaged and the server is read-only.");
+        self.sample("par_ledger_broken", &[], u8::from(chain.damage().is_some()));
     }
 
     fn anchor(&mut self, app: &App) {

@@ -5,6 +5,7 @@ use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::body::read_json;
 use crate::http::problem::{Code, Problem};
+use crate::ledger::Filter;
 use crate::policy::Power;
 use crate::types::{RunId, limits, text};
 use axum::Json;
@@ -56,8 +57,8 @@ pub(in crate::http) async fn list(
     let sight = caller.seeing(Power::RunRead)?;
     let query = run_query(&asked)?;
     let limit = query.limit;
-    let found = tokio::task::spawn_blocking(move || app.agent.runs(&sight, &query)).await;
-    let rows = found.map_err(Problem::internal)??;
+    let found = tokio::task::spawn_blocking(move || app.agent.runs(app.index.as_deref(), &sight, &query));
+    let rows = found.await.map_err(Problem::internal)??.rows;
     let next = rows.last().filter(|_| rows.len() == limit).map(|row| row.run.as_str());
     Ok(Json(json!({ "items": rows, "next": next })))
 }
@@ -73,6 +74,10 @@ pub(in crate::http) fn run_query(asked: &[(String, String)]) -> Result<RunQuery,
             "status" => {
                 let status = RunStatus::parse(value);
                 query.status = Some(status.ok_or_else(|| unfit("the status of a run, such as `done`"))?);
+            }
+            "q" => {
+                let filter = Filter::parse(value);
+                query.filter = filter.map_err(|what| Problem::new(Code::Invalid, format!("`q`: {what}")))?;
             }
             "principal" => query.principal = Some(value.clone()),
             "after" => query.before = Some(RunId::parse(value).ok_or_else(|| unfit("the `next` of a page"))?),

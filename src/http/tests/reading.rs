@@ -62,7 +62,7 @@ async fn health_is_one_word_without_a_key_and_json_with_one() {
     assert_eq!(health["status"], "ok", "{health}");
     assert_eq!(health["ledger"]["size"], 2);
     let ready = app.send("GET", "/readyz", "", b"").await;
-    assert_eq!((ready.status, ready.body.as_str()), (200, "ready\n"));
+    assert_eq!((ready.status, ready.body.as_str()), (200, "ready\nledger: verifying\n"));
     app.app.ready.set(Some("policy"));
     let ready = app.send("GET", "/readyz", "", b"").await;
     assert_eq!((ready.status, ready.body.as_str()), (503, "policy\n"));

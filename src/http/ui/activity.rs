@@ -1,114 +1,176 @@
-//! Counts of the last hours, read from headers.
+//! Counts of the last hours: from the index, and from the ledger for what the index does not cover.
 
 use super::format;
 use crate::http::app::App;
 use crate::http::problem::Problem;
+use crate::ledger::query::{Counted, SPAN_US};
 use crate::ledger::{Filter, Header, Kind, Order};
-use crate::types::{Decision, RunStatus, clock, limits};
+use crate::types::{Decision, clock, limits};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// Number of bars in the chart.
-pub(super) const BARS: usize = 24;
 /// Headers read under one lock of the reader.
 const CHUNK: usize = 1_000;
-const HOUR_US: u64 = 3_600_000_000;
+
+/// The windows of time that the page offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) hours: u64,
+    pub(super) text: &'static str,
+    bars: usize,
+    /// Spans of time in one bar.
+    spans: u64,
+}
+
+pub(super) const RANGES: [Range; 3] = [
+    Range { hours: 1, text: "1 hour", bars: 12, spans: 1 },
+    Range { hours: 24, text: "24 hours", bars: 24, spans: 12 },
+    Range { hours: 168, text: "7 days", bars: 28, spans: 72 },
+];
 
 /// The decisions of one span of time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bar {
     pub(super) allow: u64,
     pub(super) asks: u64,
     pub(super) deny: u64,
 }
 
-/// Counts of the last hours.
-#[derive(Debug, Default)]
+/// Denied calls: the tool, the principal, and the class of the refusal if it is recorded.
+pub(super) type Denied = (String, String, String);
+
+/// Counts from the beginning of a bar until now.
+#[derive(Debug)]
 pub(super) struct Window {
-    pub(super) hours: u64,
+    pub(super) range: Range,
     pub(super) runs: u64,
-    pub(super) failed: u64,
+    /// Ended turns of runs by status.
+    pub(super) ended: BTreeMap<String, u64>,
     pub(super) total: Bar,
-    pub(super) bars: [Bar; BARS],
-    /// Denied calls by tool and principal.
-    pub(super) denied: BTreeMap<(String, String), u64>,
+    pub(super) bars: Vec<Bar>,
+    pub(super) denied: BTreeMap<Denied, u64>,
     /// The newest change of policy in this time: entry and time.
     pub(super) policy: Option<(u64, u64)>,
+    /// Number of entries that the index covers, if it does not cover all; the others were read.
+    pub(super) covered: Option<u64>,
     /// Whether older entries of these hours were not counted.
     pub(super) is_cut: bool,
-    now_us: u64,
+    /// The first span of time.
+    from: u64,
 }
 
 impl Window {
-    /// Counts the window. Reads a bounded number of entries. Blocking.
-    pub(super) fn count(app: &App, hours: u64) -> Result<Self, Problem> {
-        let mut window = Self { hours, now_us: clock::Wall::now().0, ..Self::default() };
-        let since = window.now_us.saturating_sub(hours * HOUR_US);
-        let reader = app.agent.ledger().reader();
-        let (mut from, mut looked) = (Some(u64::MAX), 0);
-        while let Some(at) = from {
-            if looked >= limits::OVERVIEW_SCAN_MAX {
-                window.is_cut = true;
-                break;
+    /// Counts the window. Blocking.
+    pub(super) fn count(app: &App, range: Range) -> Result<Self, Problem> {
+        let now = clock::Wall::now().0 / SPAN_US;
+        let bars = u64::try_from(range.bars).unwrap_or(1);
+        let from = (now / range.spans * range.spans).saturating_sub(range.spans * bars.saturating_sub(1));
+        let mut window = Self {
+            range,
+            runs: 0,
+            ended: BTreeMap::new(),
+            total: Bar::default(),
+            bars: vec![Bar::default(); range.bars],
+            denied: BTreeMap::new(),
+            policy: None,
+            covered: None,
+            is_cut: false,
+            from,
+        };
+        let covered = match app.index.as_ref().map(|index| index.counts(from)) {
+            Some(Ok((counts, covered))) => {
+                counts.iter().for_each(|counted| window.add(counted));
+                covered
             }
-            let (headers, next) = reader.headers(&Filter::default(), at, Order::Descending, CHUNK, CHUNK)?;
-            looked += headers.len();
-            for header in &headers {
-                if header.u64("wall_us").unwrap_or(0) < since {
-                    return Ok(window);
-                }
-                window.add(header);
+            Some(Err(error)) => {
+                tracing::error!(%error, "the index cannot be read: the newest entries are counted instead");
+                0
             }
-            from = next;
-        }
+            None => 0,
+        };
+        window.count_rest(app, covered)?;
+        window.policy = newest_policy(app, from)?;
         Ok(window)
     }
 
-    fn add(&mut self, header: &Header) {
-        let at = header.u64("wall_us").unwrap_or(0);
-        match header.known_kind() {
-            Some(Kind::RunRequest) => self.runs += 1,
-            Some(Kind::RunReply) if header.str("status") == Some(RunStatus::Failed.as_str()) => {
-                self.failed += 1
+    /// Counts the entries from `covered` on, which the index does not have, newest first.
+    fn count_rest(&mut self, app: &App, covered: u64) -> Result<(), Problem> {
+        let size = app.agent.ledger().head().size;
+        if covered >= size {
+            return Ok(());
+        }
+        self.covered = Some(covered);
+        let reader = app.agent.ledger().reader();
+        let (mut next, mut looked) = (Some(size - 1), 0);
+        while let Some(at) = next.filter(|at| *at >= covered) {
+            if looked >= limits::OVERVIEW_SCAN_MAX {
+                self.is_cut = true;
+                return Ok(());
             }
-            Some(Kind::PolicyLoad) if self.policy.is_none() => self.policy = Some((header.seq, at)),
-            Some(Kind::CallDecision) => {
-                let decision = header.decision();
-                let ago = self.now_us.saturating_sub(at).saturating_mul(BARS as u64);
-                let place = usize::try_from(ago / (self.hours.max(1) * HOUR_US)).unwrap_or(BARS);
-                // The newest decisions are in the last bar.
-                if let Some(bar) = self.bars.iter_mut().rev().nth(place) {
-                    bar.add(decision);
+            let (headers, more) = reader.headers(&Filter::default(), at, Order::Descending, CHUNK, CHUNK)?;
+            looked += headers.len();
+            for header in headers.iter().filter(|header| header.seq >= covered) {
+                let counted = counted(header);
+                if counted.at < self.from {
+                    return Ok(());
                 }
-                self.total.add(decision);
+                self.add(&counted);
+            }
+            next = more;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, counted: &Counted) {
+        match Kind::parse(&counted.kind) {
+            Some(Kind::RunRequest) => self.runs += counted.n,
+            Some(Kind::RunReply) => *self.ended.entry(counted.status.clone()).or_default() += counted.n,
+            Some(Kind::CallDecision) => {
+                let decision = Decision::parse(&counted.decision);
+                let place = counted.at.saturating_sub(self.from) / self.range.spans.max(1);
+                let bar = usize::try_from(place).ok().and_then(|place| self.bars.get_mut(place));
+                bar.into_iter().chain([&mut self.total]).for_each(|bar| bar.add(decision, counted.n));
                 if decision == Some(Decision::Deny) {
-                    let text = |name| header.str(name).unwrap_or_default().to_owned();
-                    *self.denied.entry((text("tool"), text("principal"))).or_default() += 1;
+                    let of = (counted.tool.clone(), counted.principal.clone(), counted.status.clone());
+                    *self.denied.entry(of).or_default() += counted.n;
                 }
             }
             _ => {}
         }
     }
 
+    /// How many turns of runs ended with this status.
+    pub(super) fn ended(&self, status: &str) -> u64 {
+        self.ended.get(status).copied().unwrap_or(0)
+    }
+
+    /// The beginning of the window, as text.
+    pub(super) fn since(&self) -> String {
+        format::time(self.from.saturating_mul(SPAN_US)).get(..16).unwrap_or_default().to_owned()
+    }
+
     /// Draws the decisions over time: bars in three colours, and the same numbers in a table.
     pub(super) fn chart(&self) -> Markup {
         let most = self.bars.iter().map(Bar::sum).max().unwrap_or(0).max(1);
         let scaled = |count: u64| count * 96 / most;
+        let width = 480 / u64::try_from(self.bars.len().max(1)).unwrap_or(1);
         if self.total.sum() == 0 {
             return html! { p.none { "No calls were decided in this period." } };
         }
         html! {
             svg.chart viewBox="0 0 480 104" role="img" preserveAspectRatio="none"
-                aria-label={ "Decisions over the last " (self.hours) " hours; the numbers are in the table below" } {
+                aria-label={ "Decisions over the last " (self.range.text) "; the numbers are in the table below" } {
                 line.axis x1="0" y1="100" x2="480" y2="100" {}
-                @for (at, bar) in self.bars.iter().enumerate() {
-                    @let x = at * 20 + 3;
+                @for (at, bar) in (0..).zip(&self.bars) {
+                    @let x = at * width + width / 7;
+                    @let wide = width * 5 / 7;
                     @let (allow, asks, deny) = (scaled(bar.allow), scaled(bar.asks), scaled(bar.deny));
-                    rect.good x=(x) width="14" y=(100 - allow) height=(allow) {}
-                    rect.warn x=(x) width="14" y=(100 - allow - asks) height=(asks) {}
-                    rect.bad x=(x) width="14" y=(100 - (allow + asks + deny).min(100)) height=(deny) {}
+                    rect.good x=(x) width=(wide) y=(100 - allow) height=(allow) {}
+                    rect.warn x=(x) width=(wide) y=(100 - allow - asks) height=(asks) {}
+                    rect.bad x=(x) width=(wide) y=(100 - (allow + asks + deny).min(100)) height=(deny) {}
                 }
             }
+            p.scale { span { (self.since()) } span { "at most " (format::count(most)) " a bar" } span { "now" } }
             details {
                 summary { "Numbers" }
                 div.scroll tabindex="0" role="region" aria-label="Decisions over time" {
@@ -116,7 +178,7 @@ impl Window {
                         thead { tr { th scope="col" { "from (UTC)" } th scope="col" { "allow" }
                             th scope="col" { "needs approval" } th scope="col" { "deny" } } }
                         tbody {
-                            @for (at, bar) in self.bars.iter().enumerate() {
+                            @for (at, bar) in (0..).zip(&self.bars) {
                                 tr { td { (self.begin(at)) } td.n { (bar.allow) } td.n { (bar.asks) } td.n { (bar.deny) } }
                             }
                         }
@@ -126,19 +188,35 @@ impl Window {
         }
     }
 
-    fn begin(&self, at: usize) -> String {
-        let left = u64::try_from(BARS.saturating_sub(at)).unwrap_or(0);
-        format::time(self.now_us.saturating_sub(left * self.hours * HOUR_US / BARS as u64))
+    fn begin(&self, at: u64) -> String {
+        format::time(self.from.saturating_add(at * self.range.spans).saturating_mul(SPAN_US))
     }
 }
 
+/// One entry, as the index counts it.
+fn counted(header: &Header) -> Counted {
+    let text = |name: &str| header.str(name).unwrap_or_default().to_owned();
+    let decision = text("decision");
+    let tool = if decision == Decision::Invalid.as_str() { String::new() } else { text("tool") };
+    let at = header.u64("wall_us").unwrap_or(0) / SPAN_US;
+    let (kind, status, principal) = (header.kind.clone(), text("status"), text("principal"));
+    Counted { at, kind, decision, status, tool, principal, n: 1 }
+}
+
+fn newest_policy(app: &App, from: u64) -> Result<Option<(u64, u64)>, Problem> {
+    let loads = Filter::field("kind", Kind::PolicyLoad.as_str());
+    let found = app.headers(&loads, u64::MAX, Order::Descending, 1)?;
+    let newest = found.headers.first().map(|header| (header.seq, header.u64("wall_us").unwrap_or(0)));
+    Ok(newest.filter(|(_, at)| *at / SPAN_US >= from))
+}
+
 impl Bar {
-    fn add(&mut self, decision: Option<Decision>) {
+    fn add(&mut self, decision: Option<Decision>, n: u64) {
         match decision {
-            Some(Decision::Allow) => self.allow += 1,
-            Some(Decision::NeedsApproval) => self.asks += 1,
+            Some(Decision::Allow) => self.allow += n,
+            Some(Decision::NeedsApproval) => self.asks += n,
             // On the chart, an invalid call counts as a denial.
-            Some(Decision::Deny | Decision::Invalid) | None => self.deny += 1,
+            Some(Decision::Deny | Decision::Invalid) | None => self.deny += n,
         }
     }
 

@@ -67,6 +67,12 @@ pub(super) fn count(number: impl TryInto<u64>) -> String {
     out
 }
 
+/// `1 run`, `2 runs`, `1,024 runs`.
+pub(super) fn counted(number: u64, what: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {what}{ending}", count(number))
+}
+
 /// The beginning of a digest or an id, for tables.
 pub(super) fn short(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()

@@ -1,12 +1,12 @@
 //! `/ui/health`: whether runs are accepted, the ledger, and the protections around tools.
 
-use super::badge::Look;
 use super::format;
 use super::page::{self, Here, Page};
 use super::state::Ui;
 use super::visitor::Visitor;
 use crate::http::api::health;
 use crate::http::problem::Problem;
+use crate::ledger::ChainState;
 use crate::policy::Power;
 use axum::extract::State;
 use axum::response::Html;
@@ -54,25 +54,30 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
 }
 
 fn chain(ui: &Ui) -> Markup {
-    let badge = ui.chain.look(&ui.app);
+    let state = ui.app.agent.ledger().chain();
     html! {
-        p.line { (page::chain(&badge, true)) }
-        @match &badge.look {
-            Look::Checking => p { "The check is running: reload this page in a moment." },
-            Look::Verified { entries } => {
+        p.line { (page::chain(&state, true)) }
+        @match &state {
+            ChainState::Verifying { entries, hindered } => {
+                p { "The server verifies its ledger: " (format::count(*entries)) " entries so far." }
+                @if let Some(why) = hindered { p.notice.bad role="alert" { (format::line(why, 400)) } }
+            },
+            ChainState::Sound(sound) => {
                 dl.facts {
-                    dt { "verified" } dd { (format::count(*entries)) " entries: chain, tree and payloads" }
-                    dt { "root" } dd { code { (badge.root) } }
-                    dt { "took" } dd { (format::span(badge.took_us)) ", " (format::span(badge.age_us)) " ago" }
+                    dt { "verified" } dd { (format::count(sound.size)) " entries: chain, tree and payloads" }
+                    dt { "root" } dd { code { (sound.root) } }
+                    dt { "at" } dd { (format::time(sound.at_us)) }
+                    dt { "took" } dd { (format::span(sound.took_us)) " of work for every entry" }
                 }
-                p.muted { "Checked by this server. To check it yourself, including state.db:" }
+                p.muted { "Verified by this server. To verify it yourself, including state.db:" }
             }
-            Look::Broken { seq, what } => {
+            ChainState::Broken(damage) => {
                 p.notice.bad role="alert" {
-                    @if let Some(seq) = seq { "Entry " (seq) ": " }
-                    (format::line(what, 400))
+                    @if let Some(seq) = damage.entry { "Entry " (seq) ": " }
+                    (format::line(&damage.found, 400))
                 }
-                p { "To see every finding:" }
+                p { "To see every finding, and then to set this log aside and begin the next:" }
+                pre data-copy tabindex="0" { code { "par audit renew --reason \"…\"" } }
             }
         }
         pre data-copy tabindex="0" { code { "par audit verify" } }

@@ -51,8 +51,6 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
     }
     let proof = field(&fields, "proof");
     let id = ui.logins.open(principal, proof, clock::mono_us()).map_err(Problem::internal)?;
-    // Starts a check, so that the badge of the first page has a result.
-    ui.chain.look(&ui.app);
     let cookie = reach.set(&id).ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }

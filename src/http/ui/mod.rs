@@ -15,7 +15,6 @@
 //! * `assets`: stylesheet and script
 //! * `csrf`: refuses requests from other sites
 //! * `cookie`, `logins`: the login cookie and the open logins
-//! * `badge`: the check of the chain
 //! * `state`: the state that pages use
 //! * `visitor`: the login of a request
 //! * `page`: the frame of every page
@@ -33,7 +32,6 @@ mod assets;
 mod csrf;
 mod cookie;
 mod logins;
-mod badge;
 mod state;
 mod visitor;
 mod page;

@@ -1,11 +1,12 @@
 //! The frame of every page: navigation, chain badge, and the same data as a command.
 
-use super::badge::{Badge, Look};
 use super::format;
 use super::state::Ui;
 use super::visitor::Visitor;
+use crate::ledger::{ChainState, SoundLedger};
 use crate::policy::Power;
 use crate::types::VERSION;
+use crate::types::clock::Wall;
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
@@ -45,7 +46,7 @@ impl Page<'_> {
     pub(super) fn with(&self, body: &Markup) -> Html<String> {
         let visitor = self.visitor;
         let (name, role) = visitor.shown();
-        let badge = visitor.may(Power::AuditRead).then(|| self.ui.chain.look(&self.ui.app));
+        let badge = visitor.may(Power::AuditRead).then(|| self.ui.app.agent.ledger().chain());
         let main = html! {
             header.top {
                 a.brand href="/ui/" { (mark()) span { "PAR" } }
@@ -65,7 +66,7 @@ impl Page<'_> {
                     }
                 }
             }
-            main #main tabindex="-1" { (body) }
+            main #main tabindex="-1" { @if let Some(state) = &badge { (damage(state)) } (body) }
             footer {
                 (self.curl())
                 p.muted { "PAR " (VERSION) " · times are UTC · press " kbd { "?" } " for keyboard shortcuts" }
@@ -89,26 +90,50 @@ impl Page<'_> {
 
 /// The badge of the ledger's chain. Its state is also a word. It is a link if the visitor
 /// `may_look`.
-pub(super) fn chain(badge: &Badge, may_look: bool) -> Markup {
-    let ago = |us: u64| format!("checked {} ago", format::span(us.max(1_000_000)));
-    let (tone, word, more) = match &badge.look {
-        Look::Checking => ("plain", "chain: checking…".to_owned(), String::new()),
-        Look::Verified { entries } => {
-            ("good", format!("chain ✓ {}", format::count(*entries)), ago(badge.age_us))
+pub(super) fn chain(state: &ChainState, may_look: bool) -> Markup {
+    let (tone, word, more) = match state {
+        ChainState::Verifying { .. } => ("plain", "chain: verifying…".to_owned(), None),
+        ChainState::Sound(SoundLedger { size, at_us, .. }) => {
+            let age_us = Wall::now().0.saturating_sub(*at_us).max(1_000_000);
+            ("good", format!("chain ✓ {}", format::count(*size)), Some(age_us))
         }
-        Look::Broken { seq: Some(seq), .. } => ("bad", format!("chain ✗ broken at {seq}"), ago(badge.age_us)),
-        Look::Broken { seq: None, .. } => ("bad", "chain ✗ broken".to_owned(), ago(badge.age_us)),
+        ChainState::Broken(damage) => match damage.entry {
+            Some(seq) => ("bad", format!("chain ✗ broken at {seq}"), None),
+            None => ("bad", "chain ✗ broken".to_owned(), None),
+        },
     };
-    let title = (!more.is_empty()).then_some(more);
+    let title = more.map(|us| format!("verified by this server {} ago", format::span(us)));
     html! {
         @if may_look { a.badge.(tone) href="/ui/health" title=[title] { (word) } }
         @else { span.badge.(tone) title=[title] { (word) } }
     }
 }
 
-/// An outcome: a word, with its colour.
+/// The notice on every page of a damaged ledger: what holds no longer, and the way out.
+fn damage(state: &ChainState) -> Markup {
+    let Some(damage) = state.damage() else { return html! {} };
+    html! {
+        p.notice.bad role="alert" {
+            "The ledger is damaged"
+            @if let Some(seq) = damage.entry { " at entry " (seq) }
+            ": " (format::line(&damage.found, 200))
+            ". Nothing runs and nothing is approved. Run " code { "par audit verify" } ", then "
+            code { "par audit renew" } "."
+        }
+    }
+}
+
+/// An outcome: a word, with its colour unless it is fine.
 pub(super) fn outcome(word: &str) -> Markup {
-    html! { span.badge.(format::tone(word)) { (format::line(word, 24)) } }
+    html! { span.badge.(loud(word)) { (format::line(word, 24).replace('_', " ")) } }
+}
+
+/// The CSS class of an outcome in a list: what is fine stays quiet, so that the rest stands out.
+pub(super) fn loud(word: &str) -> &'static str {
+    match format::tone(word) {
+        "good" => "quiet",
+        tone => tone,
+    }
 }
 
 /// An empty list, and what to do about it.

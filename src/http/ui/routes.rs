@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Every route of the dashboard. Logins live as long as the state created here.
 pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
-    let ui = Ui { app, logins: Arc::default(), chain: Arc::default(), streams };
+    let ui = Ui { app, logins: Arc::default(), streams };
     Router::new()
         .route("/", get(front))
         .route("/ui", get(front))

@@ -1,6 +1,5 @@
 //! The state that the pages use.
 
-use super::badge::Chain;
 use super::logins::Logins;
 use crate::http::app::App;
 use crate::http::stream::Streams;
@@ -11,6 +10,5 @@ use std::sync::Arc;
 pub(super) struct Ui {
     pub(super) app: App,
     pub(super) logins: Arc<Logins>,
-    pub(super) chain: Arc<Chain>,
     pub(super) streams: Streams,
 }

@@ -136,7 +136,8 @@ impl Anchor {
 
     /// Sends the newest checkpoint if the ledger has grown, and records the result.
     async fn once(&self, ledger: &Ledger) -> Result<(), AnchorFailure> {
-        let Some(note) = ledger.checkpoint() else { return Ok(()) };
+        // A damaged log is published nowhere: its newest anchor stays what it was.
+        let Some(note) = ledger.checkpoint().filter(|_| ledger.damage().is_none()) else { return Ok(()) };
         let note = Note::parse(&note)?;
         let checkpoint = Checkpoint::parse(note.text())?;
         let before = self.standing().unwrap_or_default();

@@ -148,6 +148,12 @@ pub struct Written {
 }
 
 impl Written {
+    /// The kind of the entry.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.draft.body.kind
+    }
+
     /// Writes the payload of `draft` as bytes, with a random salt.
     pub fn from_draft(draft: Draft) -> Result<Self, DraftError> {
         let mut salt = [0; 32];

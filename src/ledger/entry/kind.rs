@@ -77,6 +77,9 @@ kinds! {
     SegmentSeal = "segment.seal";
     /// The payloads of a segment that passed its maximum age are gone.
     PayloadDrop = "payload.drop";
+    /// A verification found that the stored ledger is not what was written. After it, only starts,
+    /// stops, refused credentials, exports and further entries of this kind are appended.
+    LedgerDamage = "ledger.damage";
     /// The start found and closed what a crash had left open.
     Recovery = "recovery";
     /// A server or a command ended in order.
@@ -84,6 +87,12 @@ kinds! {
 }
 
 impl Kind {
+    /// Whether a log that is known to be damaged accepts entries of this kind.
+    #[must_use]
+    pub fn is_written_on_damage(self) -> bool {
+        matches!(self, Self::Start | Self::Stop | Self::AuthRefused | Self::Export | Self::LedgerDamage)
+    }
+
     /// Whether a redaction may erase payloads of this kind. Keys, rules and approvals are rebuilt
     /// from theirs.
     #[must_use]

@@ -1,4 +1,4 @@
-//! The log's own entries: keys, segments, anchors, exports and erasures.
+//! The log's own entries: keys, segments, anchors, exports, erasures and damage.
 
 use super::power::PowerUsed;
 use crate::ledger::entry::{Kind, Payload};
@@ -140,6 +140,30 @@ pub struct RedactionPayload {
     pub power: Option<PowerUsed>,
 }
 
+/// Which verification of a server found damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pass {
+    /// The one that reads what was appended since the last.
+    New,
+    /// The one that reads every entry.
+    Whole,
+}
+
+/// The payload of `ledger.damage`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerDamagePayload {
+    /// The first entry that does not verify, if one can be named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<u64>,
+    /// What does not hold, at most [`crate::types::limits::REASON_BYTES_MAX`] bytes.
+    pub found: String,
+    /// The verification that found it.
+    pub pass: Pass,
+    /// Number of entries in the ledger at that time.
+    pub size: u64,
+}
+
 impl Payload for GenesisPayload {
     const KIND: Kind = Kind::Genesis;
 }
@@ -157,6 +181,9 @@ impl Payload for AnchorPayload {
 }
 impl Payload for ExportPayload {
     const KIND: Kind = Kind::Export;
+}
+impl Payload for LedgerDamagePayload {
+    const KIND: Kind = Kind::LedgerDamage;
 }
 impl Payload for RedactionPayload {
     const KIND: Kind = Kind::Redaction;

@@ -42,6 +42,7 @@ macro_rules! with_payload {
             Kind::Redaction => $run::<RedactionPayload>($($argument),*),
             Kind::SegmentSeal => $run::<SegmentSealPayload>($($argument),*),
             Kind::PayloadDrop => $run::<PayloadDropPayload>($($argument),*),
+            Kind::LedgerDamage => $run::<LedgerDamagePayload>($($argument),*),
             Kind::Recovery => $run::<RecoveryPayload>($($argument),*),
             Kind::Stop => $run::<StopPayload>($($argument),*),
         }

@@ -7,8 +7,12 @@
 //! ([`IndexFile::is_sound`]). No digest is made over lines that were not checked before. The file
 //! can be deleted and is then rebuilt.
 
+use super::counts::{self, Counted};
+use super::filter::Filter;
 use super::index_file::{IndexError, IndexFile};
 use super::index_row::BLOCK_ENTRIES;
+use super::run_lines::{self, RunLine};
+use super::told::KeyNames;
 use crate::ledger::files::Files;
 use crate::ledger::handle::Ledger;
 use crate::ledger::read::Reader;
@@ -18,6 +22,8 @@ use std::time::Duration;
 
 /// Transactions between two copies of the write-ahead log into the file.
 const BATCHES_BETWEEN_MOVES: u32 = 64;
+/// Transactions in which a query of counts or runs first indexes what is new.
+const CATCH_UP_STEPS: usize = 4;
 
 /// The index of a ledger, shared by its users. Searches and the indexing thread wait for each
 /// other, but never for the ledger's writer.
@@ -133,7 +139,59 @@ impl Index {
             id += 1;
         }
         while self.follow()? > 0 {}
+        let inner = self.inner();
+        let change = inner.db.unchecked_transaction()?;
+        if inner.derive_again()? {
+            tracing::error!("index.db: counts or runs did not match its lines and were made again");
+        }
+        change.commit()?;
         Ok(Coverage { covered, unsound })
+    }
+
+    /// Indexes what was appended last, in a few steps at most, so that a page counts what was
+    /// recorded just now.
+    fn catch_up(&self) {
+        for _ in 0..CATCH_UP_STEPS {
+            match self.follow() {
+                Ok(0) => return,
+                Ok(_) => {}
+                // The indexing thread reports the reason; the coverage says how far the index goes.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The entries by time from span `from` on, in units of [`SPAN_US`](super::SPAN_US), and the
+    /// number of entries that are counted. Blocking.
+    pub fn counts(&self, from: u64) -> Result<(Vec<Counted>, u64), IndexError> {
+        self.catch_up();
+        self.inner().still(|inner| Ok((counts::since(&inner.db, from)?, inner.covered(&self.ledger)?)))
+    }
+
+    /// Up to `limit` runs that match `filter`, newest first and older than the run `before`, and
+    /// the number of entries that were searched. Names of keys and users are words too. Blocking.
+    pub fn runs(
+        &self,
+        filter: &Filter,
+        names: &KeyNames,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<RunLine>, u64), IndexError> {
+        self.catch_up();
+        self.inner().still(|inner| {
+            let found = run_lines::matching(&inner.db, filter, names, before, limit)?;
+            Ok((found, inner.covered(&self.ledger)?))
+        })
+    }
+
+    /// The lines of these runs, as far as they are indexed. Blocking.
+    pub fn run_lines<'a>(&self, runs: impl Iterator<Item = &'a str>) -> Result<Vec<RunLine>, IndexError> {
+        self.catch_up();
+        let runs: Vec<&str> = runs.collect();
+        self.inner().still(|inner| {
+            let found = runs.iter().filter_map(|run| run_lines::one(&inner.db, run).transpose());
+            Ok(found.collect::<Result<_, _>>()?)
+        })
     }
 }
 

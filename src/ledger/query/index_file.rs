@@ -1,7 +1,9 @@
 //! The file `index.db`: its lines, the digests over its blocks, and its updates, each in one
 //! transaction.
 
+use super::counts;
 use super::index_row::{BLOCK_ENTRIES, IndexRow, digest, lines, seal};
+use super::run_lines;
 use super::tokens::{any_text, words};
 use crate::ledger::entry::{Header, Kind};
 use crate::ledger::files::Files;
@@ -113,7 +115,7 @@ impl IndexFile {
     pub(in crate::ledger) fn clear(&mut self) -> Result<(), rusqlite::Error> {
         let change = self.db.unchecked_transaction()?;
         change.execute_batch(
-            "DELETE FROM line; DELETE FROM block; UPDATE covered SET log = '', size = 0; DROP TABLE words; \
+            "DELETE FROM line; DELETE FROM block; DELETE FROM counted; DELETE FROM run_line; UPDATE covered SET log = '', size = 0; DROP TABLE words; \
              CREATE VIRTUAL TABLE words USING fts5(text, tokenize = 'ascii'); \
              INSERT INTO words(words, rank) VALUES ('secure-delete', 1);",
         )?;
@@ -163,16 +165,19 @@ impl IndexFile {
         if let Some(id) = self.unsound.first().copied() {
             return self.rebuild_block(ledger, id, covered);
         }
-        let (mut seq, mut bytes, mut log) = (covered, 0, String::new());
+        let (mut seq, mut bytes, mut log, mut runs) = (covered, 0, String::new(), BTreeSet::new());
         while seq < size.min(covered + BATCH_ENTRIES) && bytes < BATCH_BYTES {
             let stored = entry(ledger, seq)?;
             bytes += stored.body.as_ref().map_or(0, Vec::len);
             touched.insert(seq / BLOCK_ENTRIES);
-            self.put(ledger, &stored, covered, &mut touched)?;
+            let line = self.put(ledger, &stored, covered, &mut touched)?;
+            counts::count(&self.db, &line)?;
+            runs.extend(line.field("run").map(ToOwned::to_owned));
             log = stored.header.log;
             seq += 1;
         }
         if seq > covered {
+            runs.iter().try_for_each(|run| run_lines::refresh(&self.db, run))?;
             self.seal(&touched)?;
             self.db.execute("UPDATE covered SET log = ?1, size = ?2", params![log, number(seq)])?;
         }
@@ -194,6 +199,10 @@ impl IndexFile {
         for seq in range.clone() {
             self.put(ledger, &entry(ledger, seq)?, covered, &mut touched)?;
         }
+        // After the last one: what is derived from the lines may be wrong too.
+        if self.unsound.len() <= 1 {
+            self.derive_again()?;
+        }
         self.seal(&touched)?;
         Ok((range.end.saturating_sub(range.start), touched))
     }
@@ -206,7 +215,7 @@ impl IndexFile {
         stored: &Stored,
         covered: u64,
         touched: &mut BTreeSet<u64>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<IndexRow, IndexError> {
         let text = text_of(&stored.header, stored.body.as_deref());
         let line = IndexRow::from_stored(stored, text.as_deref());
         line.insert(&self.db)?;
@@ -227,7 +236,20 @@ impl IndexFile {
                 }
             }
         }
-        Ok(())
+        Ok(line)
+    }
+
+    /// Makes the counts and the lines of runs again from the lines, if they differ. Returns whether
+    /// they did.
+    pub(super) fn derive_again(&self) -> Result<bool, rusqlite::Error> {
+        let (counts_hold, runs_hold) = (counts::is_right(&self.db)?, run_lines::is_right(&self.db)?);
+        if !counts_hold {
+            counts::recount(&self.db)?;
+        }
+        if !runs_hold {
+            run_lines::refresh_all(&self.db)?;
+        }
+        Ok(!(counts_hold && runs_hold))
     }
 
     /// Removes the words of an entry. The digest of a block that did not match before stays as it

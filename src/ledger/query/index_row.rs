@@ -17,7 +17,7 @@ pub(in crate::ledger) const BLOCK_ENTRIES: u64 = TILE_WIDTH as u64;
 pub(super) struct IndexRow {
     pub(super) seq: u64,
     pub(super) leaf: Digest,
-    wall_us: i64,
+    pub(super) wall_us: i64,
     /// In the order of [`Filter::FIELDS`].
     fields: [Option<String>; Filter::FIELDS.len()],
     text: Option<Digest>,
@@ -33,6 +33,12 @@ impl IndexRow {
             fields: Filter::FIELDS.map(|name| header.str(name).map(str::to_owned)),
             text: text.map(|text| Digest::sha256(text.as_bytes())),
         }
+    }
+
+    /// The value of a field, one of [`Filter::FIELDS`].
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        let at = Filter::FIELDS.iter().position(|known| *known == name)?;
+        self.fields.get(at)?.as_deref()
     }
 
     /// Whether this is the line of the entry with this header, apart from its words.

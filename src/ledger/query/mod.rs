@@ -8,24 +8,27 @@
 //!
 //! # Layout
 //!
-//! `about` is one line about an entry · `error` is why a query cannot be parsed · `tokens` cuts
-//! texts into words · `term` is one term of a query · `filter` is a query · `scan` searches the ledger
-//! alone · `index_row` and `index_file` are index.db · `index` keeps it · `search` uses it ·
-//! `indexer` is the thread that follows the ledger.
+//! `error` is why a query cannot be parsed · `tokens` cuts texts into words · `term` is one term of
+//! a query · `filter` is a query · `scan` searches the ledger alone · `told` is one line for an
+//! entry, for people · `index_row` and `index_file` are index.db, with `counts` by time and
+//! `run_lines` of its runs · `index` keeps it · `search` uses it · `indexer` is the thread that
+//! follows the ledger.
 
-mod about;
 mod error;
 mod tokens;
 mod term;
 mod filter;
 mod scan;
+mod told;
 mod index_row;
+mod counts;
+mod run_lines;
 mod index_file;
 mod index;
 mod search;
 mod indexer;
 
-pub use about::{about, named};
+pub use counts::{Counted, SPAN_US};
 pub use error::QueryError;
 pub use filter::{Filter, split, word};
 pub use index::{Coverage, Index};
@@ -33,5 +36,7 @@ pub use index_file::IndexError;
 pub(super) use index_file::{IndexFile, forget_one, text_of};
 pub(super) use index_row::{BLOCK_ENTRIES, seal};
 pub use indexer::Follower;
+pub use run_lines::RunLine;
 pub use scan::Order;
 pub use search::HeaderPage;
+pub use told::{EntryLine, EntryTeller, KeyNames, line_of};

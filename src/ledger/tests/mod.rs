@@ -18,6 +18,7 @@ mod segments;
 mod since;
 mod tampered;
 mod threads;
+mod watching;
 mod writing;
 
 use super::payload::GenesisPayload;

@@ -1,8 +1,9 @@
 //! Rows, tables and files that were edited directly.
 
-use super::{LedgerHome, Verdict, assert_verified, connect, named, replace_checkpoints};
+use super::{LedgerHome, Verdict, assert_verified, connect, named, replace_checkpoints, watching};
 use crate::ledger::entry::Header;
 use crate::ledger::tree::leaf;
+use crate::ledger::verify::SlicedAudit;
 use crate::ledger::{Note, Reader};
 use crate::types::Digest;
 use crate::types::json::canonical;
@@ -15,6 +16,9 @@ fn check(home: &LedgerHome, sql: &str, expect: Verdict, seqs: &[u64]) {
     let copy = home.copy();
     copy.db().execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     judge(&copy, sql, expect, seqs);
+    // A server that verifies itself in slices finds it too.
+    let in_slices = watching::to_end(&mut SlicedAudit::default(), &copy);
+    assert_eq!(in_slices.is_ok(), expect.holds(), "{sql}: {in_slices:?}");
 }
 
 fn check_state(home: &LedgerHome, sql: &str, expect: Verdict, seqs: &[u64]) {

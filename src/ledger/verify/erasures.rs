@@ -34,6 +34,23 @@ impl Erasures {
         }
     }
 
+    /// Records as missing what was erased since the walk passed it: targets before `from` of
+    /// redactions from `from` on, if `is_missing` confirms it.
+    pub(in crate::ledger) fn settle<E>(
+        &mut self,
+        from: u64,
+        mut is_missing: impl FnMut(u64) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let since = self.redacted.iter().filter(|(target, by)| **target < from && **by >= from);
+        for seq in since.map(|(target, _)| *target).collect::<Vec<_>>() {
+            let is_known = self.erased.iter().any(|range| range.contains(&seq));
+            if !is_known && is_missing(seq)? {
+                self.erased.push(seq..seq + 1);
+            }
+        }
+        Ok(())
+    }
+
     /// Matches both at the end of a walk that read the entries from `report.from` on. `segment` is
     /// the first entry of the newest segment. In a sealed segment, an erasure is in another commit
     /// than its entry.

@@ -37,6 +37,9 @@ pub(in crate::ledger) enum AuditError {
     Unreadable(PathBuf, #[source] io::Error),
     #[error("the high-water mark cannot be read")]
     Mark,
+    /// SQLite's own check of a file failed.
+    #[error("{0}")]
+    Unsound(String),
     #[error("a column holds a number, expected bytes")]
     Column,
     #[error("the schema changed while the ledger was read")]
@@ -50,4 +53,43 @@ pub(in crate::ledger) enum AuditError {
     /// The keys cannot be followed.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+}
+
+impl AuditError {
+    /// Whether the files themselves are at fault. Other errors, such as one of the disk or too many
+    /// open files, may pass.
+    pub(in crate::ledger) fn is_damage(&self) -> bool {
+        match self {
+            Self::Store(error) | Self::Read(ReadError::Store(error)) => error.is_garbled(),
+            Self::Ledger(error)
+            | Self::Sqlite(error)
+            | Self::Table(_, error)
+            | Self::Read(ReadError::Sqlite(error)) => is_corrupt(error),
+            Self::Read(ReadError::Damaged(..))
+            | Self::Garbled(_)
+            | Self::Mark
+            | Self::Unsound(_)
+            | Self::Column
+            | Self::Gone(_)
+            | Self::Header(_)
+            | Self::Checkpoint(_) => true,
+            Self::Schema(_)
+            | Self::State(_)
+            | Self::Follow(_)
+            | Self::Folder(..)
+            | Self::Unreadable(..)
+            | Self::SchemaChanged
+            | Self::NothingOutside { .. }
+            | Self::Read(ReadError::Unsigned(..)) => false,
+        }
+    }
+}
+
+fn is_corrupt(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+        || matches!(
+            error,
+            rusqlite::Error::InvalidColumnType(..) | rusqlite::Error::FromSqlConversionFailure(..)
+        )
 }

@@ -17,7 +17,8 @@
 //! matches erased payloads with the entries that record it · `walk` follows the chain, and
 //! `signatures` its checkpoints · `rows` reads the tables · `pipeline` checks entries in several
 //! threads · `tiles` compares the stored tree · `state` compares state.db · `whole` verifies a
-//! ledger, `partial` from an entry on.
+//! ledger, `partial` from an entry on, `slices` little by little · `chain_state` is what a server
+//! knows.
 
 mod report;
 mod error;
@@ -31,9 +32,13 @@ mod tiles;
 mod state;
 mod whole;
 mod partial;
+mod slices;
+mod chain_state;
 
+pub use chain_state::{ChainState, SoundLedger};
 pub use partial::audit_from;
 pub use report::{Finding, Outside, Verdict, Verification};
+pub(super) use slices::{AfterSlice, SlicedAudit};
 pub use whole::{audit, audit_with_progress};
 #[cfg(test)]
 pub(super) use {

@@ -8,6 +8,7 @@ use super::error::AuditError;
 use super::pipeline::Reading;
 use super::report::{Outside, PROGRESS_ENTRIES, RootMark, Verdict, Verification};
 use super::rows::{check_orphans, check_schema, checkpoints, entries_until};
+use super::tiles::FilledTiles;
 use super::walk::{ChainWalk, WalkStart};
 use crate::ledger::checkpoint::{Checkpoint, Epochs};
 use crate::ledger::entry::Header;
@@ -15,7 +16,6 @@ use crate::ledger::files::{Files, HighWater};
 use crate::ledger::read::{OpenSegments, ReadError, Reader, header_bytes, root_at, schema, tile};
 use crate::ledger::tree::{Frontier, TILE_WIDTH, Tile, TileEdge, leaf};
 use crate::store::Database;
-use rusqlite::{Connection, params};
 use std::ops::ControlFlow;
 
 /// Verifies the entries from `from` on, which must be at least 1. May run while a writer appends.
@@ -83,7 +83,8 @@ fn walk(
         stored.extend(checkpoints(db)?);
     }
     let (start, edge, filled) = start(&mut segments, &reader, from)?;
-    let mut tiles = FilledTiles { filled };
+    let mut tiles = FilledTiles::default();
+    tiles.expect(filled);
     let mut walk = ChainWalk::resume(mark.filter(|mark| mark.head.size >= from), start, edge);
     let at_least = |size: &i64| u64::try_from(*size).is_ok_and(|size| size >= from);
     walk.expect(&stored.into_iter().filter(|(_, size, _)| at_least(size)).collect::<Vec<_>>(), &ahead);
@@ -103,7 +104,7 @@ fn walk(
         let reading = Reading { file, first: *first, schema: &schema, replayed: 0, projections: &[] };
         // Nothing stored for earlier entries is read.
         let is_paired = reading.follow(db, from.max(*first), &mut walk, |walk, filled, seq, _| {
-            tiles.filled.extend(filled);
+            tiles.expect(filled);
             tiles.compare_filled(&mut tile_files, &mut walk.report)?;
             if seq.is_multiple_of(PROGRESS_ENTRIES) {
                 progress(seq.saturating_sub(from), until.saturating_sub(from));
@@ -156,75 +157,4 @@ fn start(
     let key = reader.log_key()?;
     let epochs = Epochs::follow_seals(key, &first, &seals)?;
     Ok((WalkStart { from, log, epochs, last: leaf(&bytes), before }, edge, filled))
-}
-
-/// Compares the tiles that follow from the entries with the stored ones, and keeps none.
-struct FilledTiles {
-    filled: Vec<Tile>,
-}
-
-impl FilledTiles {
-    fn compare_filled(
-        &mut self,
-        segments: &mut OpenSegments,
-        report: &mut Verification,
-    ) -> Result<(), ReadError> {
-        for expected in self.filled.drain(..) {
-            let key = Tile::key(expected.level, expected.index);
-            let segment = segments.connection(Tile::filled_at(key))?;
-            let mut statement = segment.prepare_cached("SELECT hashes FROM tile WHERE k = ?1")?;
-            let mut rows = statement.query([key])?;
-            let is: Option<Vec<u8>> = rows.next()?.map(|row| row.get(0)).transpose()?;
-            match is {
-                Some(is) if is == expected.bytes() => report.tiles += 1,
-                Some(_) => report.find(
-                    None,
-                    Verdict::Invalid,
-                    format!("tile {key} does not follow from the entries"),
-                ),
-                None => report.find(None, Verdict::Invalid, format!("tile {key} is missing")),
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that no tile is stored beyond the entries, and that the earlier ones have the right
-    /// count.
-    fn finish(
-        &mut self,
-        segments: &mut OpenSegments,
-        size: u64,
-        report: &mut Verification,
-    ) -> Result<(), ReadError> {
-        self.compare_filled(segments, report)?;
-        let (mut level, mut full, mut all) = (0_u32, size / TILE_WIDTH as u64, 0);
-        while full > 0 {
-            let (low, high) = (Tile::key(level, 0), Tile::key(level, full));
-            let sql = "SELECT count(*) FROM tile WHERE k >= ?1 AND k < ?2";
-            let there = sum(segments, |db| db.query_row(sql, params![low, high], |row| row.get(0)))?;
-            all += there;
-            if u64::try_from(there) != Ok(full) {
-                let what = format!("found {there} tiles of level {level}, expected {full}");
-                report.find(None, Verdict::Invalid, what);
-            }
-            (level, full) = (level + 1, full / TILE_WIDTH as u64);
-        }
-        let there = sum(segments, |db| db.query_row("SELECT count(*) FROM tile", [], |row| row.get(0)))?;
-        if there != all {
-            report.find(None, Verdict::Invalid, format!("{} tiles do not belong to the tree", there - all));
-        }
-        Ok(())
-    }
-}
-
-/// Adds up a count over all segments.
-fn sum(
-    segments: &mut OpenSegments,
-    count: impl Fn(&Connection) -> Result<i64, rusqlite::Error>,
-) -> Result<i64, ReadError> {
-    let mut all = 0;
-    for first in segments.firsts().to_vec() {
-        all += count(segments.connection(first)?)?;
-    }
-    Ok(all)
 }

@@ -106,28 +106,61 @@ impl Reading<'_> {
         let mut is_paired = !has_payload_outside(db, &(self.first..range.end))?;
         self.run(&range, |page| {
             is_paired &= page.is_paired;
-            for seen in page.entries {
-                let (seen, body) = match seen.needs_reread() {
-                    true => self.reread(db, seen.seq)?,
-                    false => (seen, None),
-                };
-                let filled = walk.entry(seen.seq, &seen.checked, body.as_deref());
-                if each(walk, filled, seen.seq, seen.rows)?.is_break() || walk.is_broken() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            if walk.size() < page.until {
-                // Entries are missing, so the walk breaks at the next one that exists.
-                let next = "SELECT min(seq) FROM entry WHERE seq >= ?1";
-                let next: Option<i64> = db.query_row(next, [number(walk.size())], |row| row.get(0))?;
-                let next = next.and_then(|next| u64::try_from(next).ok()).unwrap_or(page.until);
-                let (seen, body) = self.reread(db, next)?;
-                walk.entry(next, &seen.checked, body.as_deref());
-                return Ok(ControlFlow::Break(()));
-            }
-            Ok(ControlFlow::Continue(()))
+            self.take(db, page, walk, &mut each)
         })?;
         Ok(is_paired && !walk.is_broken())
+    }
+
+    /// As [`Reading::follow`], up to `until` at most and in this thread alone: every entry is read
+    /// in the snapshot of `db`. Ends after a page for which `is_over` returns true.
+    pub(super) fn follow_here(
+        &self,
+        db: &Connection,
+        range: &Range<u64>,
+        walk: &mut ChainWalk,
+        mut each: impl FnMut(&mut ChainWalk, Vec<Tile>, u64, Vec<Row>) -> Result<ControlFlow<()>, AuditError>,
+        is_over: impl Fn() -> bool,
+    ) -> Result<bool, AuditError> {
+        let mut is_paired = !has_payload_outside(db, &(self.first..entries_until(db)?))?;
+        let mut log: Arc<str> = "".into();
+        for page in pages(range) {
+            let page = self.page(db, &page, &mut log)?;
+            is_paired &= page.is_paired;
+            if self.take(db, page, walk, &mut each)?.is_break() || is_over() {
+                break;
+            }
+        }
+        Ok(is_paired && !walk.is_broken())
+    }
+
+    /// Walks over one page.
+    fn take(
+        &self,
+        db: &Connection,
+        page: SeenPage,
+        walk: &mut ChainWalk,
+        each: &mut impl FnMut(&mut ChainWalk, Vec<Tile>, u64, Vec<Row>) -> Result<ControlFlow<()>, AuditError>,
+    ) -> Result<ControlFlow<()>, AuditError> {
+        for seen in page.entries {
+            let (seen, body) = match seen.needs_reread() {
+                true => self.reread(db, seen.seq)?,
+                false => (seen, None),
+            };
+            let filled = walk.entry(seen.seq, &seen.checked, body.as_deref());
+            if each(walk, filled, seen.seq, seen.rows)?.is_break() || walk.is_broken() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        if walk.size() < page.until {
+            // Entries are missing, so the walk breaks at the next one that exists.
+            let next = "SELECT min(seq) FROM entry WHERE seq >= ?1";
+            let next: Option<i64> = db.query_row(next, [number(walk.size())], |row| row.get(0))?;
+            let next = next.and_then(|next| u64::try_from(next).ok()).unwrap_or(page.until);
+            let (seen, body) = self.reread(db, next)?;
+            walk.entry(next, &seen.checked, body.as_deref());
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Checks an entry in the caller's own snapshot, and returns its payload too.

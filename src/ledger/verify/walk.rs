@@ -88,6 +88,21 @@ impl ChainWalk {
         Self { report, mark, log, epochs, frontier, edge, last, ..Self::default() }
     }
 
+    /// Replaces the mark. The walk has not passed the size of an earlier one, or has compared it.
+    pub(super) fn set_mark(&mut self, mark: Option<RootMark>) {
+        self.mark = mark;
+    }
+
+    /// Looks again at the payloads before entry `from` that a redaction from `from` on erased: they
+    /// were still there when the walk passed them.
+    pub(super) fn settle<E>(
+        &mut self,
+        from: u64,
+        is_missing: impl FnMut(u64) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        self.gone.settle(from, is_missing)
+    }
+
     /// The entries of the segment that begins with `first` come next.
     pub(in crate::ledger) fn segment(&mut self, first: u64) {
         self.report.segments += 1;

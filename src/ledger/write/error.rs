@@ -3,6 +3,7 @@
 use crate::ledger::checkpoint::key::SigningKeyError;
 use crate::ledger::entry::DraftError;
 use crate::ledger::files::LockError;
+use crate::ledger::payload::LedgerDamagePayload;
 use crate::ledger::projection::garbled;
 use crate::ledger::read::ReadError;
 use crate::store::StoreError;
@@ -18,6 +19,12 @@ pub enum AppendError {
     /// The disk is full: nothing was written. Appends may succeed again when there is space.
     #[error("the disk under the ledger is full")]
     Full,
+    /// A verification found damage. Only what says so is appended until the log is renewed.
+    #[error(
+        "the ledger is damaged{}: nothing runs and nothing else is recorded; run `par audit verify`, then \
+         `par audit renew`", .0.entry.map_or(String::new(), |seq| format!(" at entry {seq}"))
+    )]
+    Damaged(Box<LedgerDamagePayload>),
     /// The state of the file on disk is unknown, or the file is not the one that was opened. No
     /// append succeeds until a restart.
     #[error("the ledger accepts no more entries until a restart: {0}")]

@@ -41,6 +41,7 @@ mod open;
 
 pub use counters::{CallOutcome, Tally};
 pub use error::{AppendError, OpenError};
+pub use open::recorded_damage;
 pub(super) use open::{Opened, open};
 pub(super) use queue::{Queue, ScrubError};
 pub use receipt::Receipt;

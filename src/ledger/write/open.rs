@@ -14,10 +14,11 @@ use super::{retention, sealed};
 use crate::ledger::checkpoint::{Checkpoint, Note, Signer};
 use crate::ledger::entry::{Header, Kind};
 use crate::ledger::files::{Files, HighWater, Lock};
-use crate::ledger::payload::{GenesisPayload, KeyEpochPayload};
+use crate::ledger::payload::{GenesisPayload, KeyEpochPayload, LedgerDamagePayload, Pass};
 use crate::ledger::projection::{Projection, Projector};
 use crate::ledger::read::{ReadError, Reader, header_bytes, tile, unlike_made};
 use crate::ledger::tree::{Head, TILE_WIDTH, TileEdge, leaf};
+use crate::ledger::verify::ChainState;
 use crate::store::{self, Database, StoreError};
 use crate::types::clock;
 use rusqlite::Connection;
@@ -68,7 +69,9 @@ pub(in crate::ledger) fn open(
     };
     let genesis = is_new.then(|| signer.genesis(newest_before(&files)));
     let checkpoint = newest.map(|(_, note)| note.to_string().into());
-    let shared = Arc::new(Shared::at(head, checkpoint, segment.first));
+    let damage = recorded_damage(&reader).map_err(OpenError::Read)?;
+    let known = damage.map_or_else(ChainState::default, ChainState::Broken);
+    let shared = Arc::new(Shared::at(head, checkpoint, segment.first, known));
     let file = SegmentFile::new(db, path.clone()).map_err(|e| OpenError::File(path, e))?;
     let reader = Arc::new(reader);
     let mark = files.high_water();
@@ -169,6 +172,31 @@ fn newest_checkpoint(reader: &Reader, chain: &Tip) -> Result<Option<(Checkpoint,
         )));
     }
     Ok(Some((checkpoint, note)))
+}
+
+/// The damage that an earlier process recorded, if there is any. After such an entry the log takes
+/// only a few kinds, so that the search ends at the first entry of another kind.
+pub fn recorded_damage(reader: &Reader) -> Result<Option<LedgerDamagePayload>, ReadError> {
+    let mut next = reader.size()?.checked_sub(1);
+    while let Some(seq) = next {
+        let bytes = header_bytes(&mut reader.segments(), seq)?;
+        let header = Header::parse(&bytes).map_err(ReadError::damaged(seq))?;
+        match header.known_kind() {
+            Some(Kind::LedgerDamage) => {
+                let stored = reader.entry(seq).ok().flatten().and_then(|stored| stored.payload());
+                let unread = || LedgerDamagePayload {
+                    entry: None,
+                    found: format!("entry {seq} records damage"),
+                    pass: Pass::Whole,
+                    size: seq,
+                };
+                return Ok(Some(stored.unwrap_or_else(unread)));
+            }
+            Some(kind) if kind.is_written_on_damage() => next = seq.checked_sub(1),
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
 }
 
 /// The keys of an existing log.

@@ -21,7 +21,8 @@ impl Writer {
         // space.
         let is_over = self.logs.is_held || self.segment.is_full(&self.files, clock::Wall::now().0);
         let is_due = size > self.segment.first + 1 && is_over;
-        if is_due && !self.segment.is_sealed && self.shared.is_well() {
+        let may_seal = self.shared.is_well() && self.shared.damage().is_none();
+        if is_due && !self.segment.is_sealed && may_seal {
             let first = self.segment.first;
             self.serve_own(Draft::new(SegmentSealPayload { first, next: size + 1 }), None);
         }

@@ -5,7 +5,9 @@ use super::error::AppendError;
 use super::spending::Spent;
 use crate::ledger::entry::Header;
 use crate::ledger::files::RawFiles;
+use crate::ledger::payload::LedgerDamagePayload;
 use crate::ledger::tree::Head;
+use crate::ledger::verify::ChainState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -22,6 +24,8 @@ pub(in crate::ledger) struct Shared {
     opened: u64,
     raw: RawFiles,
     is_poisoned: watch::Sender<bool>,
+    /// The state of the verification. Once it is broken, it stays so.
+    chain: Mutex<ChainState>,
     /// First entry of the newest segment.
     segment: AtomicU64,
     /// Held while write-ahead logs are copied into their files: SQLite allows one copy at a time,
@@ -42,7 +46,7 @@ struct Now {
 }
 
 impl Shared {
-    pub(super) fn at(head: Head, checkpoint: Option<Arc<str>>, segment: u64) -> Self {
+    pub(super) fn at(head: Head, checkpoint: Option<Arc<str>>, segment: u64, chain: ChainState) -> Self {
         Self {
             now: Mutex::new(Now { head, checkpoint, applied: head.size, lags: false, fault: None }),
             followed: Condvar::new(),
@@ -51,6 +55,7 @@ impl Shared {
             opened: head.size,
             raw: RawFiles::default(),
             is_poisoned: watch::Sender::new(false),
+            chain: Mutex::new(chain),
             segment: AtomicU64::new(segment),
             copying: Mutex::default(),
         }
@@ -109,6 +114,24 @@ impl Shared {
         let mut is_poisoned = self.is_poisoned.subscribe();
         // The sender lives as long as `self`.
         drop(is_poisoned.wait_for(|is| *is).await);
+    }
+
+    /// The state of the verification.
+    pub(in crate::ledger) fn chain(&self) -> ChainState {
+        self.chain.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Publishes a new state, unless damage was found before.
+    pub(in crate::ledger) fn set_chain(&self, state: ChainState) {
+        let mut chain = self.chain.lock().unwrap_or_else(PoisonError::into_inner);
+        if chain.damage().is_none() {
+            *chain = state;
+        }
+    }
+
+    /// The damage that keeps the ledger from taking new work, if there is any.
+    pub(in crate::ledger) fn damage(&self) -> Option<LedgerDamagePayload> {
+        self.chain.lock().unwrap_or_else(PoisonError::into_inner).damage().cloned()
     }
 
     /// A commit succeeded.

@@ -117,7 +117,8 @@ impl Writer {
         self.mend();
         let (now, head) = (clock::Wall::now().0, self.head());
         // Without a genesis entry, no log exists to sign for.
-        if head.size > 0 && self.signer.is_due(now) && self.shared.is_well() {
+        if head.size > 0 && self.signer.is_due(now) && self.shared.is_well() && self.shared.damage().is_none()
+        {
             match self.signer.next(head, now) {
                 Ok((next, payload)) => {
                     self.serve_own(Draft::new(payload), Some(next));
@@ -235,6 +236,12 @@ impl Writer {
             // An append without entries only checks that the writer runs; the disk does not matter.
             if append.entries.is_empty() {
                 append.answer(Ok(Vec::new()));
+                continue;
+            }
+            if let Some(damage) = self.shared.damage()
+                && !append.entries.iter().all(|entry| entry.kind().is_written_on_damage())
+            {
+                append.answer(Err(AppendError::Damaged(Box::new(damage))));
                 continue;
             }
             if is_short && !append.is_owed {

@@ -1,0 +1,163 @@
+//! A ledger that was changed behind the server: every place says so, nothing runs, and the way out
+//! works.
+
+use crate::approval::People;
+use crate::dashboard::log_in;
+use crate::support::{Server, TestHome, text, until};
+use serde_json::{Value, json};
+
+/// Every entry is verified each second, so that a test need not wait for a day.
+const OFTEN: &str = "[ledger]\nverify_every_s = 1\nverify_whole_every_s = 1\n";
+
+/// Changes one byte in the middle of a payload, as another program would.
+#[expect(clippy::disallowed_methods, reason = "tests edit the files directly")]
+fn flip(file: &std::path::Path, seq: u64) {
+    let db = rusqlite::Connection::open(file).expect("database");
+    db.busy_timeout(std::time::Duration::from_secs(10)).expect("timeout");
+    let seq = i64::try_from(seq).expect("number");
+    let of = |row: &rusqlite::Row<'_>| row.get::<_, Vec<u8>>(0);
+    let mut body = db.query_row("SELECT body FROM payload WHERE seq = ?1", [seq], of).expect("payload");
+    let middle = body.len() / 2;
+    body[middle] ^= 1;
+    db.execute("UPDATE payload SET body = ?2 WHERE seq = ?1", rusqlite::params![seq, body]).expect("changed");
+}
+
+fn is_broken(server: &Server) -> bool {
+    server.send("GET", "/readyz", "", b"").status == 503
+}
+
+/// What each place says of a ledger with a changed entry, while the server runs (A2).
+#[test]
+fn a_change_while_the_server_runs_is_shown_everywhere_and_nothing_runs() {
+    let people = People::with(OFTEN);
+    let home = &people.home;
+    let server = home.serve();
+    until("the ledger is verified", || {
+        text(&server.send("GET", "/readyz", "", b"").body) == "ready\nledger: ok\n"
+    });
+    let metrics = text(&server.get(&people.viewer, "/metrics").body);
+    assert!(metrics.contains("\npar_ledger_broken 0\n"), "{metrics}");
+    let (run, asked) = people.ask(&server, &people.list());
+    let login = log_in(&server, &people.viewer);
+    flip(&home.path("data/ledger.db"), 6);
+    until("the change is found", || is_broken(&server));
+    // One table: the place, and what it says.
+    let page = |path: &str| text(&server.send("GET", path, &login, b"").body);
+    let way_out = "par audit renew";
+    for (place, says, words) in [
+        (
+            "/readyz",
+            text(&server.send("GET", "/readyz", "", b"").body),
+            "ledger_damaged\nledger: broken at 6\n",
+        ),
+        ("/health", text(&server.get(&people.viewer, "/health").body), "\"state\":\"broken\""),
+        ("/health", text(&server.get(&people.viewer, "/health").body), "\"status\":\"degraded\""),
+        ("/health", text(&server.get(&people.viewer, "/health").body), way_out),
+        ("/metrics", text(&server.get(&people.viewer, "/metrics").body), "\npar_ledger_broken 1\n"),
+        ("/ui/", page("/ui/"), "chain ✗ broken at 6"),
+        ("/ui/", page("/ui/"), way_out),
+        ("/ui/runs", page("/ui/runs"), "chain ✗ broken at 6"),
+        ("/ui/health", page("/ui/health"), "degraded"),
+        ("/ui/health", page("/ui/health"), way_out),
+        ("the log", server.log(), "THE LEDGER IS DAMAGED"),
+    ] {
+        assert!(says.contains(words), "{place} does not say {words:?}: {says}");
+    }
+    // Nothing runs, nothing is approved, no key is made, no rules are loaded.
+    let refused = server.run(&people.asker, "health_check()");
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (503, Some("ledger_damaged")));
+    assert!(text(&refused.body).contains(way_out), "{}", text(&refused.body));
+    let id = asked["id"].as_str().expect("id");
+    let answer = json!({ "answer": "grant", "call_hash": asked["call_hash"] }).to_string();
+    let headers = format!("Authorization: Bearer {}\r\nContent-Type: application/json\r\n", people.ben);
+    let answered = server.send("POST", &format!("/approvals/{id}"), &headers, answer.as_bytes());
+    assert_eq!(answered.json()["code"], "ledger_damaged", "{}", text(&answered.body));
+    for args in [&["key", "create", "late", "--role", "viewer"][..], &["reload"]] {
+        let output = home.par(args);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(text(&output.stderr).contains(way_out), "{args:?}: {}", text(&output.stderr));
+    }
+    // The waiting run stays as it is, and can be read.
+    assert_eq!(server.get(&people.asker, &format!("/runs/{run}")).json()["status"], "waiting");
+    let kinds = kinds_since_damage(home);
+    assert_eq!(kinds.first().map(String::as_str), Some("ledger.damage"), "{kinds:?}");
+    assert!(kinds.iter().all(|kind| is_written(kind)), "{kinds:?}");
+    let found = home.entries(&["kind:ledger.damage"]).remove(0);
+    let found = home.entry(found["seq"].as_u64().expect("seq"));
+    assert_eq!((&found["payload"]["entry"], &found["payload"]["pass"]), (&json!(6), &json!("whole")));
+    assert_eq!(server.stop(), Some(0));
+    a_start_is_read_only_until_the_log_is_renewed(&people, &run);
+}
+
+fn kinds_since_damage(home: &TestHome) -> Vec<String> {
+    let all = home.entries(&[]);
+    let kinds = all.iter().map(|header: &Value| header["kind"].as_str().expect("kind").to_owned());
+    kinds.skip_while(|kind| kind != "ledger.damage").collect()
+}
+
+fn is_written(kind: &str) -> bool {
+    ["start", "stop", "auth.refused", "export", "ledger.damage"].contains(&kind)
+}
+
+fn a_start_is_read_only_until_the_log_is_renewed(people: &People, run: &str) {
+    let home = &people.home;
+    let server = home.serve();
+    // At once: nothing waits for a verification.
+    assert_eq!(text(&server.send("GET", "/readyz", "", b"").body), "ledger_damaged\nledger: broken at 6\n");
+    assert_eq!(server.run(&people.asker, "health_check()").status, 503);
+    assert_eq!(server.get(&people.asker, &format!("/runs/{run}")).json()["status"], "waiting");
+    assert_eq!(server.stop(), Some(0));
+    let kinds = kinds_since_damage(home);
+    assert!(kinds.iter().all(|kind| is_written(kind)), "{kinds:?}");
+    home.expect(5, &["audit", "verify"]);
+    home.expect(0, &["audit", "renew", "--reason", "a byte was changed"]);
+    home.expect(0, &["audit", "verify"]);
+    let key = home.key("after", "operator");
+    let server = home.serve();
+    assert_eq!(server.run(&key, "health_check()").status, 200);
+}
+
+/// A change before the start, also in a sealed segment: the server starts, runs are taken while it
+/// verifies, and it is read-only once the change is found (A2).
+#[test]
+fn a_change_before_the_start_is_found_after_it() {
+    for is_sealed in [false, true] {
+        let home = TestHome::init();
+        home.configure("[ledger]\nsegment_bytes_max = 65536\n");
+        let key = home.key("ops", "operator");
+        let server = home.serve();
+        for _ in 0..if is_sealed { 12 } else { 1 } {
+            assert_eq!(server.run(&key, "health_check()").status, 200);
+        }
+        assert_eq!(server.stop(), Some(0));
+        let seals = home.entries(&["kind:segment.seal"]).len();
+        assert_eq!(seals > 0, is_sealed, "{seals} seals");
+        flip(&home.path("data/ledger.db"), 3);
+        let server = home.serve();
+        until("the change is found", || is_broken(&server));
+        assert_eq!(server.run(&key, "health_check()").json()["code"], "ledger_damaged");
+        let health = server.get(&key, "/health").json();
+        assert_eq!(health["ledger"]["verification"]["entry"], 3, "{health}");
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+/// If the bytes are put back, the recorded damage stays: only a new log takes work again.
+#[test]
+fn bytes_that_were_put_back_do_not_undo_the_finding() {
+    let home = TestHome::init();
+    home.configure(OFTEN);
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    flip(&home.path("data/ledger.db"), 2);
+    until("the change is found", || is_broken(&server));
+    assert_eq!(server.stop(), Some(0));
+    flip(&home.path("data/ledger.db"), 2);
+    home.expect(0, &["audit", "verify"]);
+    let server = home.serve();
+    assert_eq!(server.run(&key, "health_check()").json()["code"], "ledger_damaged");
+    assert_eq!(server.stop(), Some(0));
+    home.expect(0, &["audit", "renew", "--reason", "the finding was looked into"]);
+    let key = home.key("ops", "operator");
+    assert_eq!(home.serve().run(&key, "health_check()").status, 200);
+}
