@@ -307,7 +307,7 @@ pub const KEY_TAILS_MAX: usize = 8;
 pub const TAIL_MS: u64 = 250;
 /// Rows on one page of the dashboard.
 pub const PAGE_ROWS_MAX: usize = 200;
-/// Entries that the overview scans.
+/// Entries that the overview counts one by one, if the index does not cover them.
 pub const OVERVIEW_SCAN_MAX: usize = 10_000;
 /// Untrusted text in one block of a page, in bytes.
 pub const BLOCK_BYTES_MAX: usize = 16 << 10;

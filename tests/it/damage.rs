@@ -37,7 +37,8 @@ fn a_change_while_the_server_runs_is_shown_everywhere_and_nothing_runs() {
     });
     let metrics = text(&server.get(&people.viewer, "/metrics").body);
     assert!(metrics.contains("\npar_ledger_broken 0\n"), "{metrics}");
-    let (run, asked) = people.ask(&server, &people.list());
+    let (reply, asked) = people.ask(&server, &people.list());
+    let run = reply["run"].as_str().expect("run");
     let login = log_in(&server, &people.viewer);
     flip(&home.path("data/ledger.db"), 6);
     until("the change is found", || is_broken(&server));
@@ -86,7 +87,7 @@ fn a_change_while_the_server_runs_is_shown_everywhere_and_nothing_runs() {
     let found = home.entry(found["seq"].as_u64().expect("seq"));
     assert_eq!((&found["payload"]["entry"], &found["payload"]["pass"]), (&json!(6), &json!("whole")));
     assert_eq!(server.stop(), Some(0));
-    a_start_is_read_only_until_the_log_is_renewed(&people, &run);
+    a_start_is_read_only_until_the_log_is_renewed(&people, run);
 }
 
 fn kinds_since_damage(home: &TestHome) -> Vec<String> {

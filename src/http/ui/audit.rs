@@ -1,6 +1,7 @@
 //! `/ui/audit`: entries found by the same query language as the command line and the API.
 
 use super::page::{Here, Page, empty};
+use super::row::Shown;
 use super::state::Ui;
 use super::visitor::Visitor;
 use super::{format, row};
@@ -8,7 +9,7 @@ use crate::http::api::export;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::Problem;
-use crate::ledger::{Coverage, Filter, Header, Order, QueryError, query};
+use crate::ledger::{Coverage, Filter, Order, QueryError, query};
 use crate::policy::Power;
 use crate::types::{limits, text};
 use axum::extract::{Query, State};
@@ -31,7 +32,7 @@ struct AuditQuery {
 }
 
 struct AuditRows {
-    headers: Vec<Header>,
+    rows: Vec<Shown>,
     /// The `upto` of the next older page.
     older: Option<u64>,
     /// Number of entries on the ledger at the time of the search.
@@ -53,7 +54,7 @@ pub(super) async fn show(
             let app = ui.app.clone();
             blocking(move || find(&app, &filter, upto, limit)).await?
         }
-        Err(_) => AuditRows { headers: Vec::new(), older: None, size: 0, index: None },
+        Err(_) => AuditRows { rows: Vec::new(), older: None, size: 0, index: None },
     };
     let limit = limit.to_string();
     let same = link("/audit/entries", &[("q", &asked.q), ("order", "desc"), ("limit", &limit)]);
@@ -99,12 +100,13 @@ fn find(
     let size = app.agent.ledger().head().size;
     let from = upto.unwrap_or_else(|| size.saturating_sub(1));
     let found = app.headers(filter, from, Order::Descending, limit)?;
-    Ok(AuditRows { headers: found.headers, older: found.next, size, index: found.index })
+    let rows = row::rows(app.agent.ledger(), found.headers)?;
+    Ok(AuditRows { rows, older: found.next, size, index: found.index })
 }
 
 fn body(asked: &AuditQuery, mut found: AuditRows, may_export: bool) -> Markup {
     if asked.follow {
-        found.headers.reverse();
+        found.rows.reverse();
     }
     html! {
         div.title {
@@ -120,12 +122,12 @@ fn body(asked: &AuditQuery, mut found: AuditRows, may_export: bool) -> Markup {
         }
         (conditions(asked))
         @if let Err(why) = &asked.filter { p.notice.bad role="alert" { (format::line(&why.to_string(), 300)) } }
-        @if found.headers.is_empty() && asked.filter.is_ok() && !asked.follow {
+        @if found.rows.is_empty() && asked.filter.is_ok() && !asked.follow {
             (nothing(asked, &found))
         } @else if asked.filter.is_ok() {
             div #tail data-follow=[asked.follow.then_some(asked.q.as_str())]
                 data-last=[asked.follow.then(|| found.size.saturating_sub(1))] {
-                (row::table(&found.headers, &asked.q))
+                (row::table(&found.rows, &asked.q))
             }
             (covered(&found))
             (steps(asked, &found))
@@ -185,9 +187,22 @@ fn nothing(asked: &AuditQuery, found: &AuditRows) -> Markup {
                 p { a.button href=(link("/ui/audit", &[("q", &asked.q), ("upto", upto)])) { "Search further back" } }
             }
         } @else {
-            (empty("No entry matches. On the server, for example:", "par audit show kind:call.decision"))
+            (empty("No entry matches. The same on the server:", &command(&asked.q)))
         }
     }
+}
+
+/// The command that searches for the same. Each term is an argument of its own.
+fn command(q: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "._-:/*@+,=".contains(c);
+    let words = query::split(q).unwrap_or_default();
+    // A term that excludes something would be read as an option.
+    let dashes = if words.iter().any(|word| word.starts_with('-')) { " --" } else { "" };
+    let quoted = words.iter().map(|word| match word.chars().all(is_plain) {
+        true => (*word).to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    });
+    quoted.fold(format!("par audit show{dashes}"), |line, word| format!("{line} {word}"))
 }
 
 /// Says which part of the result comes from the index, if not all of it.
@@ -213,6 +228,25 @@ fn steps(asked: &AuditQuery, found: &AuditRows) -> Markup {
             @if let Some(older) = &older {
                 a.button rel="next" href=(link("/ui/audit", &[("q", &asked.q), ("upto", older)])) { "Older" }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    /// Under an empty search stands the same search, not another one (A10).
+    #[test]
+    fn the_command_searches_for_the_same() {
+        for (q, expect) in [
+            ("", "par audit show"),
+            ("decision:deny tool:read_*", "par audit show decision:deny tool:read_*"),
+            ("tool:\"a b\" it's", "par audit show 'tool:\"a b\"' 'it'\\''s'"),
+            ("nginx -kind:model.reply", "par audit show -- nginx -kind:model.reply"),
+            ("$(reboot)", "par audit show '$(reboot)'"),
+        ] {
+            assert_eq!(command(q), expect);
         }
     }
 }

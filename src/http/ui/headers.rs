@@ -1,11 +1,13 @@
 //! Wraps every response of the dashboard: security headers, and errors as pages for a browser.
 
-use super::page;
-use super::visitor::wants_page;
+use super::page::ErrorPage;
+use super::state::Ui;
+use super::visitor::{Visitor, wants_page};
 use crate::http::middleware::{AsIs, Id};
 use crate::http::problem::Problem;
-use axum::extract::Request;
+use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY};
+use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{Extension, Html, IntoResponse as _, Response};
 
@@ -14,12 +16,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
      img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'";
 
-pub(super) async fn wrap(request: Request, next: Next) -> Response {
+pub(super) async fn wrap(State(ui): State<Ui>, request: Request, next: Next) -> Response {
     let is_page = wants_page(request.headers());
     let id = request.extensions().get::<Id>().map(|id| id.0.clone()).unwrap_or_default();
-    let mut response = next.run(request).await;
-    if is_page {
-        response = as_page(response, &id);
+    let (parts, body) = request.into_parts();
+    // An error page has the navigation if the request comes with a login.
+    let again = is_page.then(|| parts.clone());
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    if let Some(parts) = again {
+        response = as_page(response, &id, &ui, parts).await;
     }
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
@@ -31,7 +36,7 @@ pub(super) async fn wrap(request: Request, next: Next) -> Response {
 }
 
 /// Renders an error as a page. Other responses stay unchanged.
-fn as_page(mut response: Response, id: &str) -> Response {
+async fn as_page(mut response: Response, id: &str, ui: &Ui, mut parts: Parts) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     let problem = response.extensions_mut().remove::<Problem>();
@@ -40,6 +45,10 @@ fn as_page(mut response: Response, id: &str) -> Response {
         return response;
     };
     let (status, title, detail) = problem.words();
-    let page = page::error(status.as_u16(), title, detail, id);
-    (status, Extension(AsIs), Html(page.into_string())).into_response()
+    let page = ErrorPage { status: status.as_u16(), title, detail, id };
+    let html = match Visitor::from_request_parts(&mut parts, ui).await {
+        Ok(visitor) => page.framed(ui, &visitor),
+        Err(_) => Html(page.bare().into_string()),
+    };
+    (status, Extension(AsIs), html).into_response()
 }

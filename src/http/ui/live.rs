@@ -4,13 +4,14 @@
 //! stopped.
 
 use super::logins::Login;
-use super::row::EntryRow;
+use super::row::{self, Shown};
 use super::state::Ui;
 use super::visitor::Visitor;
 use crate::http::api::follow::newer;
+use crate::http::blocking::blocking;
 use crate::http::problem::{Code, Problem};
 use crate::http::stream::Events;
-use crate::ledger::{Filter, Header};
+use crate::ledger::Filter;
 use crate::policy::{Door, Over, Power};
 use crate::types::clock;
 use axum::extract::{Query, State};
@@ -66,12 +67,13 @@ impl Events for LiveTail {
     /// Returns `None` if the ledger cannot be read.
     async fn next(&mut self) -> Option<String> {
         let headers = newer(&self.ui.app, &self.filter, &mut self.from).await?;
-        Some(headers.iter().map(event).collect())
+        let ledger = self.ui.app.agent.ledger().clone();
+        let rows = blocking(move || Ok(row::rows(&ledger, headers)?)).await.ok()?;
+        Some(rows.iter().map(event).collect())
     }
 }
 
 /// JSON contains no line breaks here, and a row's text has none left.
-fn event(header: &Header) -> String {
-    let row = serde_json::to_string(&EntryRow::from_header(header)).unwrap_or_default();
-    format!("id: {}\nevent: entry\ndata: {row}\n\n", header.seq)
+fn event(shown: &Shown) -> String {
+    format!("id: {}\nevent: entry\ndata: {}\n\n", shown.seq(), shown.json())
 }

@@ -19,6 +19,8 @@ pub(super) enum Here {
     Approvals,
     Tools,
     Health,
+    /// A page that is not in the navigation.
+    Elsewhere,
 }
 
 const PLACES: [(Here, &str, &str, &str, Power); 6] = [
@@ -68,7 +70,7 @@ impl Page<'_> {
             }
             main #main tabindex="-1" { @if let Some(state) = &badge { (damage(state)) } (body) }
             footer {
-                (self.curl())
+                @if self.here != Here::Elsewhere { (self.curl()) }
                 p.muted { "PAR " (VERSION) " · times are UTC · press " kbd { "?" } " for keyboard shortcuts" }
             }
             (keys())
@@ -164,18 +166,37 @@ pub(super) fn bare(title: &str, body: Markup) -> Markup {
     document(title, &main)
 }
 
-/// An error, with links back.
-pub(super) fn error(status: u16, title: &str, detail: &str, id: &str) -> Markup {
-    bare(
-        title,
+/// An error as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ErrorPage<'a> {
+    pub(super) status: u16,
+    pub(super) title: &'a str,
+    pub(super) detail: &'a str,
+    /// The id of the request.
+    pub(super) id: &'a str,
+}
+
+impl ErrorPage<'_> {
+    /// The page for a visitor without a login.
+    pub(super) fn bare(&self) -> Markup {
+        bare(self.title, self.body(&html! { " · " a href="/ui/login" { "Log in" } }))
+    }
+
+    /// The page for a visitor with a login, with the navigation of the others.
+    pub(super) fn framed(&self, ui: &Ui, visitor: &Visitor) -> Html<String> {
+        let page = Page { ui, visitor, here: Here::Elsewhere, title: self.title, same: "/health" };
+        page.with(&self.body(&html! {}))
+    }
+
+    fn body(&self, more: &Markup) -> Markup {
         html! {
-            p.muted { "Error " (status) }
-            h1 { (title) }
-            p.lead { (format::line(detail, 400)) }
-            p { a href="/ui/" { "Back to the overview" } " · " a href="/ui/login" { "Log in" } }
-            @if !id.is_empty() { p.muted { "Request " code { (id) } } }
-        },
-    )
+            p.muted { "Error " (self.status) }
+            h1 { (self.title) }
+            p.lead { (format::line(self.detail, 400)) }
+            p { a href="/ui/" { "Back to the overview" } (more) }
+            @if !self.id.is_empty() { p.muted { "Request " code { (self.id) } } }
+        }
+    }
 }
 
 fn document(title: &str, main: &Markup) -> Markup {

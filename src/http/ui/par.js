@@ -139,7 +139,7 @@ function tailRow(row, query) {
   const badge = row.outcome === '' ? '' : el('span', { class: `badge ${row.tone}` }, row.outcome);
   const cells = [
     el('a', { class: 'open', href: `/ui/audit/${row.seq}` }, String(row.seq)), row.time,
-    narrow('kind', row.kind), narrow('principal', row.who), row.tool, badge, row.policies,
+    narrow('kind', row.kind), narrow('principal', row.principal, row.who), row.tool, row.what, badge, row.policies,
     row.run === '' ? '' : el('a', { href: `/ui/runs/${row.run}`, title: row.run }, '…' + row.run.slice(-6)),
   ];
   return el('tr', { class: 'new' }, ...cells.map((cell) => el('td', {}, cell)));

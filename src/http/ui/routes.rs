@@ -8,7 +8,7 @@ use crate::http::stream::Streams;
 use crate::types::limits;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn;
+use axum::middleware::from_fn_with_state;
 use axum::response::Redirect;
 use axum::routing::{any, get, post};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
         .route("/ui/par.js", get(assets::script))
         .route("/ui/{*rest}", any(nothing))
         .route_layer(DefaultBodyLimit::max(limits::FORM_BYTES_MAX))
-        .route_layer(from_fn(headers::wrap))
+        .route_layer(from_fn_with_state(ui.clone(), headers::wrap))
         .with_state(ui)
 }
 

@@ -1,11 +1,16 @@
 //! An entry as a row: the same fields for a page and for the live tail, already made visible.
 
-use super::format;
+use super::{format, page};
+use crate::auth::key_names;
 use crate::http::link::link;
-use crate::ledger::{Header, query};
+use crate::ledger::query::{EntryLine, EntryTeller};
+use crate::ledger::{Header, Ledger, ReadError, query};
 use maud::{Markup, html};
 use serde::Serialize;
 use serde_json::Value;
+
+/// The longest object in a row, in characters.
+const WHAT_CHARS_MAX: usize = 72;
 
 /// The fields of a row, as text.
 #[derive(Debug, Serialize)]
@@ -13,8 +18,12 @@ pub(super) struct EntryRow {
     seq: u64,
     time: String,
     kind: String,
+    /// The principal as people know it, and as a query names it.
     who: String,
+    principal: String,
     tool: String,
+    /// The object, host, key or question.
+    what: String,
     /// The decision or the status.
     outcome: String,
     tone: &'static str,
@@ -23,7 +32,7 @@ pub(super) struct EntryRow {
 }
 
 impl EntryRow {
-    pub(super) fn from_header(header: &Header) -> Self {
+    fn new(header: &Header, line: &EntryLine) -> Self {
         let text = |name: &str, chars| format::line(header.str(name).unwrap_or_default(), chars);
         let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
         let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
@@ -32,27 +41,65 @@ impl EntryRow {
             seq: header.seq,
             time: format::time(header.u64("wall_us").unwrap_or(0)),
             kind: format::line(&header.kind, 32),
-            who: text("principal", 24),
+            who: format::line(&line.who, 32),
+            principal: text("principal", 80),
             tool: text("tool", 32),
-            outcome: format::line(outcome, 24),
-            tone: format::tone(outcome),
+            what: format::line(&line.what, WHAT_CHARS_MAX),
+            outcome: format::line(&line.outcome, 24),
+            tone: page::loud(outcome),
             policies: format::line(&policies.join(" "), 40),
             run: text("run", 32),
         }
     }
 }
 
+/// A row with the header that it is made from.
+#[derive(Debug)]
+pub(super) struct Shown {
+    header: Header,
+    row: EntryRow,
+}
+
+impl Shown {
+    /// The row as JSON, for the live tail.
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string(&self.row).unwrap_or_default()
+    }
+
+    /// The number of the entry.
+    pub(super) fn seq(&self) -> u64 {
+        self.row.seq
+    }
+}
+
+/// Makes the rows of these entries. Reads their payloads. Blocking.
+pub(super) fn rows(ledger: &Ledger, headers: Vec<Header>) -> Result<Vec<Shown>, ReadError> {
+    let names = ledger.state(key_names)?;
+    let teller = EntryTeller { reader: ledger.reader(), names: &names };
+    let rows = headers.into_iter().map(|header| {
+        // One entry that is damaged must not hide the others; its own page says what is wrong.
+        let line = match teller.line(&header) {
+            Err(ReadError::Damaged(_, what)) => {
+                EntryLine { what: format!("damaged: {what}"), ..EntryLine::default() }
+            }
+            line => line?,
+        };
+        Ok(Shown { row: EntryRow::new(&header, &line), header })
+    });
+    rows.collect()
+}
+
 /// Rows in a table that scrolls within itself. A click on a value adds it to the query `q`.
-pub(super) fn table(headers: &[Header], q: &str) -> Markup {
+pub(super) fn table(rows: &[Shown], q: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Entries" {
             table.entries {
                 thead { tr {
                     th scope="col" { "seq" } th scope="col" { "time" } th scope="col" { "kind" }
-                    th scope="col" { "who" } th scope="col" { "tool" } th scope="col" { "outcome" }
-                    th scope="col" { "policies" } th scope="col" { "run" }
+                    th scope="col" { "who" } th scope="col" { "tool" } th scope="col" { "what" }
+                    th scope="col" { "outcome" } th scope="col" { "policies" } th scope="col" { "run" }
                 } }
-                tbody #rows { @for header in headers { (row(header, q)) } }
+                tbody #rows { @for shown in rows { (line(shown, q)) } }
             }
         }
     }
@@ -60,8 +107,7 @@ pub(super) fn table(headers: &[Header], q: &str) -> Markup {
 
 /// Its markup is short: a page of 200 rows must stay below 100 KB. Links are relative to
 /// `/ui/audit`.
-fn row(header: &Header, q: &str) -> Markup {
-    let row = EntryRow::from_header(header);
+fn line(Shown { header, row }: &Shown, q: &str) -> Markup {
     let (word, name) = match header.str("decision") {
         Some(word) => (word, "decision"),
         None => (header.str("status").unwrap_or_default(), "status"),
@@ -74,6 +120,7 @@ fn row(header: &Header, q: &str) -> Markup {
             td { (value(q, "kind", &header.kind, &row.kind, None)) }
             td { (value(q, "principal", header.str("principal").unwrap_or_default(), &row.who, None)) }
             td { (value(q, "tool", header.str("tool").unwrap_or_default(), &row.tool, None)) }
+            td { (row.what) }
             td { @if !word.is_empty() { (value(q, name, word, &row.outcome, Some(&badge))) } }
             td { (row.policies) }
             td { @if let Some(run) = header.str("run") { a href={ "runs/" (run) } { "…" (tail(run)) } } }

@@ -243,7 +243,7 @@ mod tests {
         for (query, expect) in [
             (
                 "decision:denied",
-                "! `decision:denied`: unknown decision `denied`, expected one of allow, deny, needs_approval, invalid",
+                "! `decision:denied`: unknown decision `denied`, did you mean `deny`? expected one of allow, deny, needs_approval, invalid",
             ),
             (
                 "-decision:x*",
@@ -253,7 +253,7 @@ mod tests {
             assert_eq!(printed(query), expect);
         }
         assert!(
-            printed("kind:call.decison").contains("expected one of genesis, start, "),
+            printed("kind:call.decison").contains("did you mean `call.decision`? expected one of genesis, "),
             "{}",
             printed("kind:call.decison")
         );

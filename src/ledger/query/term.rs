@@ -85,8 +85,10 @@ impl Criterion {
             _ => {}
         }
         let known = Self::names().find(|known| *known == name).ok_or_else(|| {
+            let meant = text::nearest(name, Self::names().chain(["seq", "since", "until"]));
+            let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
             format!(
-                "unknown field `{}`, expected one of {}, seq, since and until; put text that contains \
+                "unknown field `{}`, {meant}expected one of {}, seq, since and until; put text that contains \
                  a colon in quotes",
                 shown(),
                 Self::names().collect::<Vec<_>>().join(", ")
@@ -109,7 +111,9 @@ impl Criterion {
         }
         let shown = text::visible_line(text::prefix(&want.value, limits::SHOWN_BYTES_MAX));
         let rest = if want.is_start { "*" } else { "" };
-        let why = format!("unknown {name} `{shown}{rest}`, expected one of {}", known.join(", "));
+        let meant = text::nearest(&want.value, known.iter().copied());
+        let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+        let why = format!("unknown {name} `{shown}{rest}`, {meant}expected one of {}", known.join(", "));
         Some(QueryError::Word { word: format!("{name}:{shown}{rest}"), why: why.into() })
     }
 

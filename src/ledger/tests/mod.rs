@@ -2,6 +2,7 @@
 //! and tree.
 
 mod bits;
+mod counting;
 mod epochs;
 mod exporting;
 mod flips;
