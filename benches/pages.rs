@@ -155,7 +155,8 @@ impl Server {
 
     fn send(&self, method: &str, path: &str, more: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("connected");
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{more}\r\n", self.address);
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{more}\r\n", self.address);
         stream.write_all((head + body).as_bytes()).expect("sent");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("answered");

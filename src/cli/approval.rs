@@ -8,7 +8,7 @@ use super::table::{Cell, Column, Screen, Sheet};
 use super::{compose, reply, show};
 use crate::agent::RunReply;
 use crate::auth::{self, Principal, Role};
-use crate::config::{Config, Home, server_url};
+use crate::config::{Config, Home};
 use crate::gate::{Answer, AnswerError, Approval, State, describe_content};
 use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::ledger::Ledger;
@@ -68,7 +68,7 @@ enum ApprovalSource {
 
 impl Approvals {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
-        let source = match self.url.clone().or_else(server_url) {
+        let source = match self.url.clone().or_else(|| home.server_url()) {
             Some(url) => ApprovalSource::Server(Box::new(Server::at(&url)?.checked()?)),
             None => ApprovalSource::Home(Box::new(compose::load(home)?)),
         };

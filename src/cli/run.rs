@@ -4,7 +4,7 @@ use super::exit::Fail;
 use super::remote::{self, Server};
 use super::{compose, local, reply};
 use crate::agent::{RunLimits, RunRequest};
-use crate::config::{Home, server_url};
+use crate::config::Home;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read as _;
@@ -32,7 +32,7 @@ impl Run {
             }
             text => text.to_owned(),
         };
-        if let Some(url) = self.url.clone().or_else(server_url) {
+        if let Some(url) = self.url.clone().or_else(|| home.server_url()) {
             return reply::print(&Server::at(&url)?.run(&self.body(&message))?, is_json);
         }
         let config = compose::load(home)?;

@@ -23,8 +23,8 @@ mod secret;
 mod settings;
 
 pub use environment::{
-    KEY_VARIABLES, accepted_connection, client_key, is_color_wanted, is_journal, known_logs_file,
-    log_key_file, notify_socket, server_url, terminal_columns, watchdog_us,
+    KEY_VARIABLES, accepted_connection, client_key, is_color_wanted, is_journal, known_logs_file, log_filter,
+    log_key_file, notify_socket, terminal_columns, watchdog_us,
 };
 pub use error::ConfigError;
 pub use home::Home;

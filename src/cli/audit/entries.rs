@@ -7,7 +7,7 @@ use crate::auth::key_names_of;
 use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::{compose, query, show};
-use crate::config::{Config, Home, server_url};
+use crate::config::{Config, Home};
 use crate::ledger::{Coverage, Files, Filter, Header, HeaderPage, Index, Order, Reader, Stored};
 use crate::types::{limits, text};
 use clap::Args;
@@ -36,7 +36,7 @@ pub(in crate::cli) struct Show {
 
 impl Show {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
-        match self.url.clone().or_else(server_url) {
+        match self.url.clone().or_else(|| home.server_url()) {
             Some(url) => self.on_server(&Server::at(&url)?.checked()?, is_json),
             None => self.on_files(&compose::load(home)?, is_json),
         }
@@ -53,7 +53,12 @@ impl Show {
 
     fn on_files(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let files = compose::files(config);
-        let reader = Reader::open(&files.ledger()).map_err(Fail::failed)?;
+        if self.seq().is_none() && compose::is_new(&files) {
+            compose::check_readable(&config.home.data)?;
+            show::note(&format!("par: {}", compose::NOTHING));
+            return Ok(exit::OK);
+        }
+        let reader = compose::reader(config)?;
         let source = EntrySource::Files(&reader, key_names_of(&files));
         if let Some(seq) = self.seq() {
             return one(seq, &source, is_json);

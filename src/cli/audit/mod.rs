@@ -6,6 +6,7 @@
 //! # Layout
 //!
 //! * `given`: keys, checkpoints and files that a person gives
+//! * `unfinished`: a file that gets its name once it is complete
 //! * `summary`: the result of a verification
 //! * `source`: where entries are read from
 //! * `row`: entries as rows
@@ -17,6 +18,7 @@
 //! * `verify`, `export`, `index`, `hash`, `redact`, `renew`, `trust`: a subcommand each
 
 mod given;
+mod unfinished;
 mod summary;
 mod source;
 mod row;

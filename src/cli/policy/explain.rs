@@ -234,7 +234,7 @@ fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
 
 /// Makes the decision `seq` of the ledger again, under the rules on disk.
 fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fail> {
-    let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
+    let reader = compose::reader(config)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
     if !stored.header.is(Kind::CallDecision) {
