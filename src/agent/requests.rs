@@ -8,8 +8,8 @@ use crate::auth::Principal;
 use crate::gate::{RecoverError, Sight};
 use crate::ledger::{AppendError, Index, ReadError};
 use crate::llm::{Direct, Provider};
+use crate::policy::Door;
 use crate::types::{RunId, SessionId, limits};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 impl Agent {
@@ -20,23 +20,24 @@ impl Agent {
     pub async fn run(
         &self,
         principal: &Principal,
-        source_ip: Option<IpAddr>,
+        door: Door,
         request: RunRequest,
     ) -> Result<RunReply, RunError> {
         check(&request)?;
         let provider = self.provider.clone();
-        self.walk(principal, source_ip, request, provider).await
+        self.walk(principal, door, request, provider).await
     }
 
     /// Runs one call that a person makes, through the same checks as a model's call.
     pub async fn call(
         &self,
         principal: &Principal,
+        door: Door,
         tool: String,
         arguments: String,
     ) -> Result<RunReply, RunError> {
         let request = RunRequest { message: format!("{tool} {arguments}"), ..RunRequest::default() };
-        self.walk(principal, None, request, Arc::new(Direct::new(tool, arguments))).await
+        self.walk(principal, door, request, Arc::new(Direct::new(tool, arguments))).await
     }
 
     /// Closes what a crash left open, with the functions that close it normally: first allowed
@@ -75,7 +76,7 @@ impl Agent {
     async fn walk(
         &self,
         principal: &Principal,
-        source_ip: Option<IpAddr>,
+        door: Door,
         request: RunRequest,
         provider: Arc<dyn Provider>,
     ) -> Result<RunReply, RunError> {
@@ -91,7 +92,7 @@ impl Agent {
         if let Some((of, retry_after_s)) = self.spent(principal) {
             return Err(RunError::Spent { of, retry_after_s });
         }
-        run::walk(self, principal, source_ip, request, provider).await
+        run::walk(self, principal, door, request, provider).await
     }
 }
 

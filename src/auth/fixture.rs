@@ -3,6 +3,7 @@
 use super::authority::Authority;
 use super::key::MintedKey;
 use super::keys::{KeyView, NewKey};
+use super::os_users::OsUsers;
 use super::principal::Principal;
 use super::record::{Created, PROJECTION};
 use super::subject::Role;
@@ -31,7 +32,9 @@ impl Fixture {
         let lock = Lock::take(&files, Duration::ZERO).expect("lock");
         let opened = tokio::task::spawn_blocking(move || Ledger::open(files, lock, &PROJECTIONS)).await;
         let ledger = opened.expect("thread").expect("ledger");
-        let authority = Authority::open(ledger.clone(), &data.path().join("pepper")).expect("authority");
+        let authority =
+            Authority::open(ledger.clone(), &data.path().join("pepper"), OsUsers::owner_only(Role::Operator));
+        let authority = authority.expect("authority");
         let owner = super::local(data.path(), Role::Admin).expect("owner");
         Self { data, ledger, authority, owner }
     }

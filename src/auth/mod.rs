@@ -11,13 +11,14 @@
 //! * `key`: the text of a key. `verifier`: what is stored to verify it.
 //! * `refused`: why a credential is refused, and the counts.
 //! * `record`: a key's row in state.db. `revoked`: the keys that the ledger has revoked.
+//! * `os_users`: the users of this host who may use PAR without a key.
 //! * `principal`: the only constructor of principals.
 //! * `remembered`: keys that this process has verified.
 //! * `authority`: verifies a presented key. `standing`: whether a key verified earlier is still
 //!   valid.
 //! * `keys`: creates, lists and revokes keys.
 //! * `names`: keys by their names, for people.
-//! * `os`: users of this host.
+//! * `os`: the doors for users of this host.
 //!
 //! A subject is not a principal:
 //! ```compile_fail,E0451
@@ -32,6 +33,7 @@ mod verifier;
 mod refused;
 mod record;
 mod revoked;
+mod os_users;
 mod principal;
 mod remembered;
 mod authority;
@@ -48,7 +50,8 @@ pub use authority::{Authority, AuthorityError};
 pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
 pub use names::key_names_of;
-pub use os::{AdminDoor, NotOwner, local};
+pub use os::{AdminDoor, Admitted, AskDoor, NotOwner, local, local_user};
+pub use os_users::{OsUsers, UnknownRole};
 pub use principal::Principal;
 pub use record::{PROJECTION, key_names};
 pub use refused::{Refusal, network};

@@ -120,7 +120,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Fail> {
         Command::Backup(backup) => backup.run(&compose::load(home)?, place.json),
         Command::Restore(restore) => restore.run(&home, place.json),
         Command::Policy(policy) => policy.run(&compose::load(home)?, place.json),
-        Command::Tool(tool) => tool.run(compose::load(home)?, place.json),
+        Command::Tool(tool) => tool.run(home, place.json),
         Command::Config(configuration) => configuration.run(compose::load(home)?, place.json),
         Command::Doctor(doctor) => doctor.run(compose::made(home)?, place.json),
         Command::Completion(completion) => completion.run(&Cli::command()),

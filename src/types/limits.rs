@@ -92,8 +92,14 @@ pub const VERIFY_PAUSE_MS: u64 = 5_000;
 pub const SETTLE_MS_MAX: u64 = 2_000;
 /// Interval between two checks for payloads past their age, in milliseconds.
 pub const EXPIRY_EVERY_MS_MAX: u64 = 60_000;
-/// Open connections on the admin socket.
+/// Open connections on the admin socket, of those who manage, and of those who only answer.
 pub const ADMIN_CONNECTIONS_MAX: usize = 8;
+/// Open connections on the admin socket of one user who only answers.
+pub const USER_ADMIN_CONNECTIONS_MAX: usize = 2;
+/// Open connections on `par.sock`.
+pub const ASK_CONNECTIONS_MAX: usize = 64;
+/// Open connections on `par.sock` of one user.
+pub const USER_ASK_CONNECTIONS_MAX: usize = 16;
 /// Concurrent runs.
 pub const RUNS_RUNNING_MAX: usize = 16;
 /// Concurrent runs of one key.

@@ -138,6 +138,7 @@ fn installs_into_a_folder_and_again_without_harm() {
         "usr/bin/par",
         "usr/bin/par-launcher",
         "usr/lib/systemd/system/par.service",
+        "usr/lib/systemd/system/par.socket",
         "usr/lib/systemd/system/par-launcher.socket",
         "usr/lib/systemd/system/par-launcher@.service",
         "usr/lib/sysusers.d/par.conf",
@@ -288,7 +289,7 @@ fn the_units_are_in_order() {
         std::fs::write(units.join(name), unit.replace("/usr/bin/", &bin)).expect("unit");
     }
     let at = |name: &str| units.join(name).display().to_string();
-    let files = [at("par.service"), at("par-launcher.socket"), at("par-launcher@.service")];
+    let files = ["par.service", "par.socket", "par-launcher.socket", "par-launcher@.service"].map(at);
     let verified = Command::new("systemd-analyze")
         .arg("verify")
         .args(&files)

@@ -58,6 +58,12 @@ impl Operation {
         }
     }
 
+    /// Whether it reads or answers approvals.
+    #[must_use]
+    pub fn answers(self) -> bool {
+        matches!(self, Self::ApprovalList | Self::ApprovalShow | Self::ApprovalAnswer)
+    }
+
     /// Parses the name of an operation.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {

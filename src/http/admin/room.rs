@@ -1,0 +1,16 @@
+//! What the operations of the admin socket work on.
+
+use crate::agent::Agent;
+use crate::auth::Authority;
+use crate::rules::Reloader;
+
+/// What the operations work on. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Room {
+    /// The API keys.
+    pub authority: Authority,
+    /// The agent whose calls wait for approval.
+    pub agent: Agent,
+    /// Reloads its rules.
+    pub reloader: Reloader,
+}
