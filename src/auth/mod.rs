@@ -17,6 +17,7 @@
 //! * `authority`: verifies a presented key. `standing`: whether a key verified earlier is still
 //!   valid.
 //! * `keys`: creates, lists and revokes keys.
+//! * `names`: keys by their names, for people.
 //! * `os`: the doors for users of this host.
 //!
 //! A subject is not a principal:
@@ -37,6 +38,7 @@ mod principal;
 mod remembered;
 mod authority;
 mod keys;
+mod names;
 mod standing;
 mod os;
 #[cfg(test)]
@@ -47,6 +49,7 @@ mod tests;
 pub use authority::{Authority, AuthorityError};
 pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
+pub use names::key_names_of;
 pub use os::{AdminDoor, Admitted, AskDoor, NotOwner, local, local_user};
 pub use os_users::{OsUsers, UnknownRole};
 pub use principal::Principal;

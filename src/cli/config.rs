@@ -1,6 +1,7 @@
 //! `par config`: shows or checks the configuration.
 
 use super::exit::{self, Fail};
+use super::table::{Column, Screen, Sheet};
 use super::{compose, show};
 use crate::config::Config;
 use crate::secrets::Secrets;
@@ -78,7 +79,9 @@ fn show_keys(config: &Config, is_json: bool) -> Result<(), Fail> {
             .iter()
             .try_for_each(|s| show::json(&json!({ "key": s.key, "value": s.json(), "from": s.from })));
     }
-    let rows: Vec<Vec<String>> =
-        config.shown.iter().map(|s| vec![s.key.clone(), s.value.clone(), s.from.clone()]).collect();
-    show::table(&["key", "value", "from"], &rows)
+    let mut table = Sheet::new(&[Column::Whole("key"), Column::Words("value"), Column::Cut("from")]);
+    config.shown.iter().for_each(|s| {
+        table.push(vec![s.key.clone().into(), s.value.clone().into(), s.from.clone().into()]);
+    });
+    table.print(&Screen::stdout())
 }

@@ -2,6 +2,7 @@
 //! runs.
 
 use super::exit::{self, Fail};
+use super::table::{Cell, Column, Screen, Sheet};
 use super::{compose, show};
 use crate::auth::{self, KeyState, NewKey, Role};
 use crate::config::Config;
@@ -128,10 +129,21 @@ fn list(answer: &Value, is_json: bool) -> Result<(), Fail> {
     if is_json {
         return items.iter().try_for_each(show::json);
     }
-    let columns = ["id", "name", "role", "user", "state", "created", "expires"];
-    let rows: Vec<Vec<String>> =
-        items.iter().map(|item| columns.iter().map(|name| word(item, name)).collect()).collect();
-    show::table(&columns, &rows)
+    let screen = Screen::stdout();
+    let names = ["id", "name", "role", "user"];
+    let columns = names.map(Column::Whole).into_iter().chain([
+        Column::Whole("state"),
+        Column::Whole("created"),
+        Column::Whole("expires"),
+    ]);
+    let mut table = Sheet::new(&columns.collect::<Vec<_>>());
+    for item in items {
+        let mut row: Vec<Cell> = names.map(|name| word(item, name).into()).into();
+        row.push(Cell::outcome(&word(item, "state")));
+        row.extend(["created", "expires"].map(|name| Cell::written_time(&word(item, name), &screen)));
+        table.push(row);
+    }
+    table.print(&screen)
 }
 
 fn word(value: &Value, name: &str) -> String {

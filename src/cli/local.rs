@@ -1,14 +1,16 @@
 //! Runs the agent in this process, as the owner of the home, when no server runs.
 
-use super::compose::{self, logs};
+use super::compose;
+use super::compose::logs::{self, Verbosity};
 use super::exit::{self, Fail};
 use crate::agent::{Agent, Requesters, RunError, RunReply};
 use crate::auth::Principal;
 use crate::config::Config;
 use crate::gate::Granted;
 use crate::launcher::Spec;
+use crate::ledger::AppendError;
+use crate::ledger::Draft;
 use crate::ledger::payload::StopPayload;
-use crate::ledger::{AppendError, Draft, Lock};
 use crate::policy::{Door, Over, Power};
 use crate::sandbox;
 
@@ -53,10 +55,7 @@ pub(super) fn with_front<T>(
     };
     let model_key = compose::model_key(&config)?;
     let secrets = compose::secrets(&config, model_key.as_ref())?;
-    logs::start(config.log, secrets.clone());
-    if let Some(holder) = Lock::holder(&compose::files(&config)) {
-        tracing::info!(holder = holder.trim(), "waiting for the ledger");
-    }
+    logs::start(config.log, Verbosity::Command, secrets.clone());
     let rules = compose::load_rules(&config)?;
     let provider = compose::provider(&config, model_key, &secrets)?;
     let principal = compose::local_principal(&config, None)?;

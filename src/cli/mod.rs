@@ -6,7 +6,9 @@
 //! # Layout
 //!
 //! * `exit`: exit codes, known nowhere else
-//! * `show`: tables and lines
+//! * `show`: lines on standard output and standard error
+//! * `table/`: tables and times that fit the terminal
+//! * `reply`: a run, with its steps
 //! * `progress`: the progress line of a long command
 //! * `query`: query terms among the arguments
 //! * `compose/`: builds the parts of one home from its configuration
@@ -18,6 +20,8 @@
 
 mod exit;
 mod show;
+mod table;
+mod reply;
 mod progress;
 mod query;
 mod compose;

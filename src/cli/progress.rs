@@ -1,8 +1,10 @@
-//! A line on a terminal that shows the progress of a long command.
+//! A line on a terminal that shows the progress of a long command, or what it waits for.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Commands that take less time show nothing, in milliseconds.
 const QUIET_MS: u128 = 1_000;
@@ -47,6 +49,48 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if self.updated_ms.load(Ordering::Relaxed) > 0 {
             drop(write!(std::io::stderr().lock(), "\r\u{1b}[K"));
+        }
+    }
+}
+
+/// A line that says what a command waits for, and how long it has: `par: asking the model, 6 s`. It
+/// is written to standard error if that is a terminal, and erased on drop.
+#[derive(Debug)]
+pub(super) struct Busy(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Busy {
+    /// Asks `what` for the words each time the line is written; they must be printable.
+    pub(super) fn new(what: impl Fn() -> String + Send + 'static) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let (end, ended) = channel();
+        let started = Instant::now();
+        let write = move || {
+            let mut wait = Duration::from_millis(1_000);
+            let mut is_written = false;
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                wait = Duration::from_millis(500);
+                is_written = true;
+                let line = format!("par: {}, {} s", what(), started.elapsed().as_secs());
+                // The line may be lost: it is only for people.
+                drop(write!(std::io::stderr().lock(), "\r{line}\u{1b}[K"));
+            }
+            if is_written {
+                drop(write!(std::io::stderr().lock(), "\r\u{1b}[K"));
+            }
+        };
+        // Without a thread there is no line.
+        Self(std::thread::Builder::new().spawn(write).ok().map(|thread| (end, thread)))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.0.take() {
+            drop(end);
+            // A panic in the thread only loses the line.
+            drop(thread.join());
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::exit::Fail;
 use super::remote::Server;
-use super::{compose, local, show};
+use super::{compose, local, reply};
 use crate::agent::{RunLimits, RunRequest};
-use crate::config::{Home, server_url};
+use crate::config::Home;
 use crate::policy::Door;
 use clap::Args;
 use serde_json::{Value, json};
@@ -33,10 +33,10 @@ impl Run {
             }
             text => text.to_owned(),
         };
-        if let Some(url) = self.url.clone().or_else(server_url) {
-            return show::reply(&Server::at(&url)?.run("/agent/run", &self.body(&message))?, is_json);
+        if let Some(url) = self.url.clone().or_else(|| home.server_url()) {
+            return reply::print(&Server::at(&url)?.run("/agent/run", &self.body(&message))?, is_json);
         }
-        let reply = match Server::of_home(&home)? {
+        let made = match Server::of_home(&home)? {
             Some(server) => server.run("/agent/run", &self.body(&message))?,
             None => {
                 let config = compose::load(home)?;
@@ -50,7 +50,7 @@ impl Run {
                 })?
             }
         };
-        show::reply(&reply, is_json)
+        reply::print(&made, is_json)
     }
 
     fn body(&self, message: &str) -> Value {

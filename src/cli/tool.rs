@@ -3,7 +3,8 @@
 use super::exit::{self, Fail};
 use super::new::NewTool;
 use super::remote::{self, Server};
-use super::{compose, local, show};
+use super::table::{Column, Screen, Sheet};
+use super::{compose, local, reply, show};
 use crate::agent::{Agent, RunReply, ToolView};
 use crate::auth::Principal;
 use crate::config::{Config, Home};
@@ -43,14 +44,14 @@ impl Tool {
             Self::Show { name } => describe(&compose::load(home)?, name, is_json),
             Self::New(new) => new.run(&compose::load(home)?, is_json),
             Self::Call { name, arguments } => {
-                let reply = call(home, name, arguments)?;
-                show::reply(&reply, is_json)?;
+                let made = call(home, name, arguments)?;
+                reply::print(&made, is_json)?;
                 if !is_json {
-                    reply.steps.iter().try_for_each(|step| show::result(&step.result))?;
+                    made.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }
                 // A refused or failed call makes the command fail, whatever the status of the run.
-                let went_well = reply.steps.iter().all(|step| step.status == StepStatus::Ok);
-                let code = exit::of_run(reply.status);
+                let went_well = made.steps.iter().all(|step| step.status == StepStatus::Ok);
+                let code = exit::of_run(made.status);
                 Ok(if code == exit::OK && !went_well { exit::FAILED } else { code })
             }
         }
@@ -103,11 +104,19 @@ fn list(config: &Config, is_json: bool) -> Result<u8, Fail> {
         rules.catalog.manifests().try_for_each(|m| show::json(&ToolView::from(&**m)))?;
         return Ok(exit::OK);
     }
-    let row = |m: &Manifest| {
-        vec![m.name.clone(), m.class.as_str().to_owned(), m.risk.as_str().to_owned(), m.summary.clone()]
-    };
-    let rows: Vec<Vec<String>> = rules.catalog.manifests().map(|m| row(m)).collect();
-    show::table(&["name", "class", "risk", "summary"], &rows)?;
+    let columns =
+        [Column::Whole("name"), Column::Whole("class"), Column::Whole("risk"), Column::Words("summary")];
+    let mut table = Sheet::new(&columns);
+    for m in rules.catalog.manifests() {
+        let summary = m.summary.clone();
+        table.push(vec![
+            m.name.clone().into(),
+            m.class.as_str().into(),
+            m.risk.as_str().into(),
+            summary.into(),
+        ]);
+    }
+    table.print(&Screen::stdout())?;
     Ok(exit::OK)
 }
 

@@ -78,14 +78,15 @@ pub fn client_key() -> io::Result<Option<Secret>> {
     let asked = env::var_os("PAR_KEY_FILE").map(PathBuf::from);
     let usual = env::var_os("HOME").map(|home| Path::new(&home).join(".config/par/key"));
     let Some(path) = asked.or_else(|| usual.filter(|path| path.is_file())) else { return Ok(None) };
-    let meta = std::fs::metadata(&path)?;
+    let at = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let meta = std::fs::metadata(&path).map_err(at)?;
     if std::os::unix::fs::MetadataExt::mode(&meta) & 0o077 != 0 {
         return Err(io::Error::other(format!(
             "{}: users other than its owner can read it, expected mode 0600; run chmod 600",
             path.display()
         )));
     }
-    Ok(Secret::new(std::fs::read_to_string(&path)?.trim().to_owned()))
+    Ok(Secret::new(std::fs::read_to_string(&path).map_err(at)?.trim().to_owned()))
 }
 
 /// The file that remembers the logs the caller has seen: `~/.config/par/known-logs`.
@@ -95,8 +96,7 @@ pub fn known_logs_file() -> Option<PathBuf> {
 }
 
 /// The server that a caller without a home uses: `PAR_URL`.
-#[must_use]
-pub fn server_url() -> Option<String> {
+pub(super) fn server_url() -> Option<String> {
     env::var("PAR_URL").ok().filter(|url| !url.is_empty())
 }
 
@@ -110,6 +110,25 @@ pub fn is_on_search_path(folder: &Path) -> bool {
 #[must_use]
 pub fn is_color_wanted() -> bool {
     env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stdout().is_terminal()
+}
+
+/// The width of the terminal that standard output is connected to, in columns; `None` if it is not
+/// a terminal. One that does not say its width has `COLUMNS` columns, or 80.
+#[must_use]
+pub fn terminal_columns() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let said = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+    let named = || env::var("COLUMNS").ok()?.parse().ok();
+    Some(Some(said).filter(|columns| *columns > 0).or_else(named).unwrap_or(80))
+}
+
+/// Which log lines are wanted, such as `info` or `par=debug`: `PAR_LOG`.
+#[must_use]
+pub fn log_filter() -> Option<String> {
+    env::var("PAR_LOG").ok().filter(|filter| !filter.is_empty())
 }
 
 /// The socket on which the service manager receives status messages (sd_notify(3)).

@@ -27,6 +27,8 @@ pub struct Home {
     pub data: PathBuf,
     /// The folder in which tools may work.
     pub workspace: PathBuf,
+    /// Whether a flag named it.
+    pub is_named: bool,
 }
 
 impl Home {
@@ -44,7 +46,15 @@ impl Home {
             None if is_service => PathBuf::from("/etc/par"),
             None => root.join("etc"),
         };
-        Ok(Self { etc, data: root.join("data"), workspace: root.join("workspace"), root })
+        let is_named = home.is_some();
+        Ok(Self { etc, data: root.join("data"), workspace: root.join("workspace"), root, is_named })
+    }
+
+    /// The server at `PAR_URL`, unless this home was given by flag: a flag overrides the
+    /// environment.
+    #[must_use]
+    pub fn server_url(&self) -> Option<String> {
+        if self.is_named { None } else { environment::server_url() }
     }
 
     /// The configuration file.

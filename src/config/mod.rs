@@ -24,7 +24,7 @@ mod settings;
 
 pub use environment::{
     KEY_VARIABLES, accepted_connection, client_key, is_color_wanted, is_journal, is_on_search_path,
-    known_logs_file, log_key_file, notify_socket, passed_sockets, server_url, watchdog_us,
+    known_logs_file, log_filter, log_key_file, notify_socket, passed_sockets, terminal_columns, watchdog_us,
 };
 pub use error::ConfigError;
 pub use home::{Home, socket_folders};

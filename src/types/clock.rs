@@ -14,6 +14,13 @@ impl Wall {
         Self(micros(ClockId::Realtime))
     }
 
+    /// Parses a time in the form of [`Wall::rfc3339`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let at: jiff::Timestamp = text.parse().ok()?;
+        u64::try_from(at.as_microsecond()).ok().map(Self)
+    }
+
     /// RFC 3339 in UTC with microseconds, such as `2026-11-22T01:19:07.000000Z`.
     #[must_use]
     pub fn rfc3339(self) -> String {

@@ -297,6 +297,8 @@ pub const PROXY_BYTES_MAX: u64 = 1 << 30;
 pub const REFUSALS_PER_MINUTE_MAX: u32 = 10;
 /// Time that a command waits for the ledger's lock, in milliseconds.
 pub const LOCK_WAIT_MS_MAX: u64 = 10_000;
+/// Time that a command waits for the ledger without a message, in milliseconds.
+pub const LOCK_QUIET_MS: u64 = 200;
 /// Bytes of a message or an argument shown in a table.
 pub const SHOWN_BYTES_MAX: usize = 200;
 /// One form of the dashboard, in bytes.

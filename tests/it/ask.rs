@@ -14,7 +14,7 @@ fn the_owner_asks_next_to_a_server_without_a_key() {
     let listed = home.expect(0, &["tool", "call", "list_dir", "{\"path\": \"/var/log\"}"]);
     assert!(listed.contains("\"entries\""), "{listed}");
     let refused = home.par(&["tool", "call", "read_file", "{\"path\": \"/etc/shadow\"}"]);
-    assert_eq!(refused.status.code(), Some(1), "a denied call fails: {}", text(&refused.stdout));
+    assert_eq!(refused.status.code(), Some(3), "a denied call fails: {}", text(&refused.stdout));
     let unfit = home.par(&["tool", "call", "health_check", "{"]);
     assert_eq!(unfit.status.code(), Some(2), "{}", text(&unfit.stderr));
     let asked = home.entries(&["kind:run.request"]);

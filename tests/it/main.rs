@@ -110,3 +110,5 @@ mod api;
 mod output;
 // What the command line prints, word for word.
 mod transcripts;
+// What people see on terminals of several widths.
+mod screens;

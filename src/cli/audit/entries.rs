@@ -1,10 +1,13 @@
 //! `par audit show`: entries of the files, in a table, or one entry in full.
 
+use super::card;
 use super::follow::{self, Out};
-use super::row::row;
+use super::source::EntrySource;
+use crate::auth::key_names_of;
 use crate::cli::exit::{self, Fail};
+use crate::cli::remote::Server;
 use crate::cli::{compose, query, show};
-use crate::config::Config;
+use crate::config::{Config, Home};
 use crate::ledger::{Coverage, Files, Filter, Header, HeaderPage, Index, Order, Reader, Stored};
 use crate::types::{limits, text};
 use clap::Args;
@@ -26,49 +29,63 @@ pub(in crate::cli) struct Show {
     #[arg(long, short)]
     pub(super) follow: bool,
     /// Read from the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or
-    /// ~/.config/par/key
+    /// ~/.config/par/key; needs no home here [env: PAR_URL]
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
 }
 
 impl Show {
-    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
-        let path = compose::files(config).ledger();
-        let reader = Reader::open(&path).map_err(Fail::failed)?;
-        if let [one] = self.query.as_slice()
-            && let Ok(seq) = one.trim_start_matches('#').parse()
-        {
-            let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-            let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
-            show_entry(&stored, is_json)?;
+    pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        match self.url.clone().or_else(|| home.server_url()) {
+            Some(url) => self.on_server(&Server::at(&url)?.checked()?, is_json),
+            None => self.on_files(&compose::load(home)?, is_json),
+        }
+    }
+
+    fn on_server(&self, server: &Server, is_json: bool) -> Result<u8, Fail> {
+        if let Some(seq) = self.seq() {
+            return one(seq, &EntrySource::Server(server), is_json);
+        }
+        let query = query::join(&self.query);
+        Filter::parse(&query).map_err(Fail::usage)?;
+        follow::server(server, &query, self.limit, self.follow, &Out::stdout(is_json))
+    }
+
+    fn on_files(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let files = compose::files(config);
+        if self.seq().is_none() && compose::is_new(&files) {
+            compose::check_readable(&config.home.data)?;
+            show::note(&format!("par: {}", compose::NOTHING));
             return Ok(exit::OK);
+        }
+        let reader = compose::reader(config)?;
+        let source = EntrySource::Files(&reader, key_names_of(&files));
+        if let Some(seq) = self.seq() {
+            return one(seq, &source, is_json);
         }
         let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?;
         let seen = reader.size().map_err(Fail::failed)?;
-        let headers = self.newest(&compose::files(config), &reader, &filter)?;
-        if self.follow {
-            let out = Out { is_json };
-            // Entries that arrived in the meantime are shown too, and none is shown twice.
-            let from = headers.last().map_or(0, |header| header.seq + 1).max(seen);
-            for header in &headers {
-                if !out.entry(&header.fields)? {
-                    return Ok(exit::OK);
-                }
-            }
-            drop(reader);
-            return follow::files(&path, &filter, from, &out);
-        }
-        if is_json {
-            headers.iter().try_for_each(|header| show::json(&header.fields))?;
-        } else {
-            let rows: Vec<Vec<String>> = headers.iter().map(|header| row(&header.fields)).collect();
-            show::table(&["seq", "time", "kind", "who", "what", "outcome"], &rows)?;
+        let headers = self.newest(&files, &reader, &filter)?;
+        let out = Out::stdout(is_json);
+        // Entries that arrived in the meantime are shown too, and none is shown twice.
+        let from = headers.last().map_or(0, |header| header.seq + 1).max(seen);
+        let is_read = out.entries(headers.iter().map(|header| &header.fields), &source, self.follow)?;
+        drop(source);
+        drop(reader);
+        if self.follow && is_read {
+            return follow::files(&files, &filter, from, &out);
         }
         Ok(exit::OK)
     }
 }
 
 impl Show {
+    /// The number of the one entry that is asked for.
+    pub(super) fn seq(&self) -> Option<u64> {
+        let [one] = self.query.as_slice() else { return None };
+        one.trim_start_matches('#').parse().ok()
+    }
+
     /// The newest headers that match, in ascending order: from the index if there is one, otherwise
     /// from the ledger.
     fn newest(&self, files: &Files, reader: &Reader, filter: &Filter) -> Result<Vec<Header>, Fail> {
@@ -118,23 +135,25 @@ fn index_of(files: &Files, is_long: bool) -> Option<Index> {
     None
 }
 
-/// Prints one entry in full: header, leaf hash, and the payload unless it contains a key's
-/// verifiers.
-fn show_entry(stored: &Stored, is_json: bool) -> Result<(), Fail> {
+/// Prints one entry: for a person what it says, as JSON the whole record.
+pub(super) fn one(seq: u64, source: &EntrySource<'_>, is_json: bool) -> Result<u8, Fail> {
+    let stored = source.entry(seq)?;
+    let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
+    if is_json {
+        record(&stored)?;
+    } else {
+        card::print(&stored, source)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Prints header, leaf hash, and the payload unless it contains a key's verifiers.
+fn record(stored: &Stored) -> Result<(), Fail> {
     let payload = match &stored.body {
         _ if !stored.header.shows_payload() => json!("not shown: it contains a key's verifiers"),
         None => json!("erased"),
         Some(body) => serde_json::from_slice(body).unwrap_or_else(|_| json!(String::from_utf8_lossy(body))),
     };
     let leaf = stored.leaf().hex();
-    if is_json {
-        return show::json(&json!({ "header": stored.header.fields, "leaf": leaf, "payload": payload }));
-    }
-    for (name, value) in &stored.header.fields {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        show::line(&format!("{name:<12} {}", text::visible_line(&value)))?;
-    }
-    show::line(&format!("{:<12} {leaf}", "leaf"))?;
-    let pretty = serde_json::to_string_pretty(&payload).map_err(Fail::failed)?;
-    show::line(&format!("\n{}", text::visible(&pretty)))
+    show::json(&json!({ "header": stored.header.fields, "leaf": leaf, "payload": payload }))
 }

@@ -35,7 +35,7 @@ pub(in crate::cli) struct CheckProof {
 }
 
 fn reader(config: &Config) -> Result<Reader, Fail> {
-    Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)
+    compose::reader(config)
 }
 
 fn damaged(error: ReadError) -> Fail {

@@ -2,8 +2,10 @@
 //! a file.
 
 use super::given;
+use super::unfinished::{Unfinished, at};
 use crate::auth::{self, Role};
 use crate::cli::exit::{self, Fail};
+use crate::cli::progress::Busy;
 use crate::cli::{compose, query, show};
 use crate::config::Config;
 use crate::http::admin::{self, AdminError, Operation};
@@ -12,10 +14,11 @@ use crate::ledger::{Export, ExportError, Filter, Format};
 use crate::types::text;
 use clap::Args;
 use serde_json::{Value, json};
-use std::fs::{File, OpenOptions};
-use std::io::{BufReader, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Take {
@@ -38,7 +41,7 @@ impl Take {
         let filter = Filter::parse(&query).map_err(Fail::usage)?;
         let format =
             Format::parse(&self.format).ok_or_else(|| Fail::usage("`--format` is `jsonl` or `csv`"))?;
-        let mut out = self.out.as_deref().map(made).transpose()?;
+        let mut out = self.out.as_deref().map(Unfinished::make).transpose()?;
         let files = compose::files(config);
         let request = json!({ "op": Operation::AuditExport.as_str(), "query": query, "format": self.format });
         // Held to the end: without a server, the entries are read under this process's own lock.
@@ -56,28 +59,24 @@ impl Take {
                 (record.ok_or_else(|| Fail::failed("the server's response cannot be read"))?, None)
             }
         };
+        let written = Arc::new(AtomicU64::new(0));
+        let mib = written.clone();
+        let busy = Busy::new(move || format!("exporting, {} MiB", mib.load(Ordering::Relaxed) >> 20));
         let mut export = Export::open(&files, record).map_err(failed)?;
         while let Some(piece) = export.piece().map_err(failed)? {
+            written.fetch_add(piece.len() as u64, Ordering::Relaxed);
             match &mut out {
-                Some((path, file)) => file.write_all(&piece).map_err(|e| at(path, &e))?,
+                Some(file) => file.write(&piece)?,
                 None => show::bytes(&piece)?,
             }
         }
-        if let Some((path, file)) = out {
-            file.sync_all().map_err(|e| at(&path, &e))?;
+        drop(busy);
+        if let Some(file) = out {
+            let path = file.finish()?;
             show::note(&format!("wrote {}; recorded in entry {record}", path.display()));
         }
         Ok(exit::OK)
     }
-}
-
-fn made(path: &Path) -> Result<(PathBuf, File), Fail> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    Ok((path.to_owned(), file.map_err(|e| at(path, &e))?))
-}
-
-fn at(path: &Path, error: &std::io::Error) -> Fail {
-    Fail::failed(format!("{}: {error}", path.display()))
 }
 
 fn failed(error: ExportError) -> Fail {
@@ -90,9 +89,7 @@ pub(super) fn verify(path: &Path, key: Option<&str>, is_json: bool) -> Result<u8
     let key = key.map(given::verifier).transpose()?;
     let mut input: Box<dyn std::io::BufRead> = match path.to_str() {
         Some("-") => Box::new(std::io::stdin().lock()),
-        _ => Box::new(BufReader::new(
-            File::open(path).map_err(|e| Fail::usage(format!("{}: {e}", path.display())))?,
-        )),
+        _ => Box::new(BufReader::new(File::open(path).map_err(|e| Fail::usage(at(path, &e)))?)),
     };
     let found = exported::check(&mut input, key.as_ref());
     let found = found.map_err(|what| {

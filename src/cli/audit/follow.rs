@@ -1,55 +1,85 @@
 //! `par audit show --follow` and `--url`: entries as they are appended, from the files or from a
 //! server.
 
-use super::row::row;
+use super::row;
+use super::source::{EntrySource, encoded};
+use crate::auth::key_names_of;
 use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::show;
-use crate::ledger::{Filter, Header, Order, Reader};
+use crate::cli::table::Screen;
+use crate::ledger::{Files, Filter, Order, Reader};
+use crate::types::clock::Wall;
 use crate::types::limits;
 use serde_json::{Map, Value};
 use std::io::{ErrorKind, Write as _};
-use std::path::Path;
 use std::time::Duration;
 
 /// Writes entries one by one.
 pub(super) struct Out {
     pub(super) is_json: bool,
+    pub(super) screen: Screen,
 }
 
 impl Out {
+    pub(super) fn stdout(is_json: bool) -> Self {
+        Self { is_json, screen: Screen::stdout() }
+    }
+
     /// Writes an entry immediately. Returns false if the reader is gone.
-    pub(super) fn entry(&self, fields: &Map<String, Value>) -> Result<bool, Fail> {
-        let line = if self.is_json {
-            serde_json::to_string(fields).map_err(Fail::failed)?
+    fn entry(&self, fields: &Map<String, Value>, source: &EntrySource<'_>) -> Result<bool, Fail> {
+        let lines = if self.is_json {
+            vec![serde_json::to_string(fields).map_err(Fail::failed)?]
         } else {
-            let widths = [6, 27, 16, 13, 16, 0];
-            let cells = row(fields).into_iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+            let screen = Screen { now: Wall::now(), ..self.screen };
+            row::table().one(&screen, &row::USUAL, &row::row(fields, source, &screen))
         };
         let mut stdout = std::io::stdout().lock();
-        match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        match writeln!(stdout, "{}", lines.join("\n")).and_then(|()| stdout.flush()) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
             Err(e) => Err(Fail::failed(e)),
         }
     }
+
+    /// Writes entries: one by one if more follow, otherwise as a table with a head. Returns false
+    /// if the reader is gone.
+    pub(super) fn entries<'e>(
+        &self,
+        entries: impl Iterator<Item = &'e Map<String, Value>>,
+        source: &EntrySource<'_>,
+        is_followed: bool,
+    ) -> Result<bool, Fail> {
+        if self.is_json || is_followed {
+            for fields in entries {
+                if !self.entry(fields, source)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        let mut table = row::table();
+        entries.for_each(|fields| table.push(row::row(fields, source, &self.screen)));
+        table.print(&self.screen)?;
+        Ok(true)
+    }
 }
 
 /// Writes entries of the files from `from` on, until the reader is gone.
-pub(super) fn files(path: &Path, filter: &Filter, mut from: u64, out: &Out) -> Result<u8, Fail> {
+pub(super) fn files(files: &Files, filter: &Filter, mut from: u64, out: &Out) -> Result<u8, Fail> {
+    let path = files.ledger();
     loop {
         // Opened again each time: there may be a new segment, and open files would hold up others.
-        let reader = Reader::open(path).map_err(Fail::failed)?;
+        let reader = Reader::open(&path).map_err(Fail::failed)?;
         // Before the page, so that entries appended meanwhile are read again.
         let size = reader.size().map_err(Fail::failed)?;
         let page = reader.headers(filter, from, Order::Ascending, limits::PAGE_ITEMS, limits::PAGE_SCAN_MAX);
         let (headers, next) = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-        for Header { fields, .. } in &headers {
-            if !out.entry(fields)? {
-                return Ok(exit::OK);
-            }
+        let source = EntrySource::Files(&reader, key_names_of(files));
+        if !out.entries(headers.iter().map(|header| &header.fields), &source, true)? {
+            return Ok(exit::OK);
         }
+        drop(source);
         let shown = headers.last().map_or(from, |header| header.seq + 1);
         from = next.unwrap_or(shown.max(size));
         if next.is_none() {
@@ -83,10 +113,9 @@ pub(super) fn server(
             None => break,
         }
     }
-    for entry in found.iter().rev().filter_map(Value::as_object) {
-        if !out.entry(entry)? {
-            return Ok(exit::OK);
-        }
+    let entries = found.iter().rev().filter_map(Value::as_object);
+    if !out.entries(entries, &EntrySource::Server(server), is_followed)? {
+        return Ok(exit::OK);
     }
     if is_followed { tail(server, query, newest.flatten(), out) } else { Ok(exit::OK) }
 }
@@ -99,7 +128,7 @@ fn tail(server: &Server, query: &str, mut last: Option<u64>, out: &Out) -> Resul
         server.events(&format!("/audit?q={}{after}", encoded(query)), |data| {
             let entry: Map<String, Value> = serde_json::from_str(data).unwrap_or_default();
             last = entry.get("seq").and_then(Value::as_u64).or(last);
-            written = out.entry(&entry);
+            written = out.entry(&entry, &EntrySource::Server(server));
             matches!(written, Ok(true))
         })?;
         if !written? {
@@ -110,12 +139,4 @@ fn tail(server: &Server, query: &str, mut last: Option<u64>, out: &Out) -> Resul
         show::note("par: the stream ended; asking again");
         std::thread::sleep(Duration::from_secs(1));
     }
-}
-
-/// Percent-encodes a value of a query (RFC 3986).
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }

@@ -1,6 +1,7 @@
 //! `par audit index`: checks and rebuilds the index that a server answers queries from.
 
 use crate::cli::exit::{self, Fail};
+use crate::cli::progress::Busy;
 use crate::cli::{compose, show};
 use crate::config::Config;
 use crate::ledger::Index;
@@ -18,9 +19,12 @@ impl IndexOf {
     /// Works next to a running server too, which then uses the result.
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let files = compose::files(config);
+        let what = if self.rebuild { "rebuilding the index" } else { "checking the index" };
+        let busy = Busy::new(|| what.to_owned());
         let index = if self.rebuild { Index::rebuild(&files) } else { Index::open(&files) };
         let index = index.map_err(Fail::failed)?;
         let found = index.complete().map_err(Fail::failed)?;
+        drop(busy);
         if is_json {
             show::json(&json!({ "covered": found.covered, "unsound": found.unsound }))?;
         } else {

@@ -6,20 +6,26 @@
 //! # Layout
 //!
 //! * `given`: keys, checkpoints and files that a person gives
+//! * `unfinished`: a file that gets its name once it is complete
 //! * `summary`: the result of a verification
-//! * `row`: an entry as columns
+//! * `source`: where entries are read from
+//! * `row`: entries as rows
 //! * `journal`: launchers' journals compared with the ledger
 //! * `follow`: new entries as they come
+//! * `card`: one entry for a person
 //! * `entries`: `par audit show`
 //! * `evidence`: keys, checkpoints and proofs
 //! * `verify`, `export`, `index`, `hash`, `redact`, `renew`, `trust`: a subcommand each
 
 mod given;
+mod unfinished;
 mod summary;
+mod source;
 mod row;
 mod journal;
 mod verify;
 mod follow;
+mod card;
 mod entries;
 mod evidence;
 mod trust;
@@ -32,11 +38,9 @@ mod renew;
 pub(super) use given::note;
 pub(super) use summary::summary;
 
+use crate::cli::compose;
 use crate::cli::exit::Fail;
-use crate::cli::remote::Server;
-use crate::cli::{compose, query};
 use crate::config::Home;
-use crate::ledger::Filter;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -80,18 +84,7 @@ impl Audit {
             Self::Redact(redact) => redact.run(&compose::load(home)?, is_json),
             Self::Renew(renew) => renew.run(&compose::load(home)?, is_json),
             Self::Verify(asked) => asked.run(&compose::load(home)?, is_json),
-            Self::Show(entries::Show { url: Some(url), query, limit, follow, .. }) => {
-                let query = query::join(query);
-                Filter::parse(&query).map_err(Fail::usage)?;
-                follow::server(
-                    &Server::at(url)?.checked()?,
-                    &query,
-                    *limit,
-                    *follow,
-                    &follow::Out { is_json },
-                )
-            }
-            Self::Show(show) => show.run(&compose::load(home)?, is_json),
+            Self::Show(show) => show.run(home, is_json),
             Self::Export(take) => take.run(&compose::load(home)?),
             Self::Index(index) => index.run(&compose::load(home)?, is_json),
             Self::Key => evidence::key(&compose::load(home)?, is_json),

@@ -1,6 +1,7 @@
 //! The ledger of a home, and the first entries of a process.
 
 use crate::cli::exit::{self, Fail};
+use crate::cli::show;
 use crate::config::{self, Config};
 use crate::gate::{self, Rules};
 use crate::launcher::Report;
@@ -32,8 +33,8 @@ pub(in crate::cli) fn files(config: &Config) -> Files {
 /// Opens the ledger for writing. Waits up to [`limits::LOCK_WAIT_MS_MAX`] for its lock.
 pub(in crate::cli) fn open_ledger(config: &Config) -> Result<Ledger, Fail> {
     let files = files(config);
-    let wait = Duration::from_millis(limits::LOCK_WAIT_MS_MAX);
-    let lock = Lock::take(&files, wait).map_err(|e| match e {
+    super::check_readable(&config.home.data)?;
+    let lock = take_lock(&files).map_err(|e| match e {
         LockError::Held(_) => Fail::failed(e),
         LockError::File(..) => Fail::usage(e),
     })?;
@@ -46,6 +47,20 @@ pub(in crate::cli) fn open_ledger(config: &Config) -> Result<Ledger, Fail> {
 /// Opens the place where checkpoints are anchored.
 pub(in crate::cli) fn open_anchor(config: &Config) -> Result<Anchor, Fail> {
     Anchor::open(&config.anchoring, &files(config)).map_err(|e| Fail::usage(format!("`[ledger]`: {e}")))
+}
+
+/// Takes the lock. A command that has just ended, or a server that a restart has just stopped, is
+/// waited for; a message says at once which process that is.
+fn take_lock(files: &Files) -> Result<Lock, LockError> {
+    let wait = Duration::from_millis(limits::LOCK_WAIT_MS_MAX);
+    let quiet = Duration::from_millis(limits::LOCK_QUIET_MS);
+    match Lock::take(files, quiet) {
+        Err(held @ LockError::Held(_)) => {
+            show::note(&format!("par: {held}; waiting up to {} s for it to end", wait.as_secs()));
+            Lock::take(files, wait.saturating_sub(quiet))
+        }
+        taken => taken,
+    }
 }
 
 /// The first entries of a server or of a command with tools, appended in one commit. The bundle

@@ -3,7 +3,7 @@
 //! If standard error is the journal, a line carries no time because the journal adds it, and text
 //! begins with its priority (sd-daemon(3)).
 
-use crate::config::{LogFormat, is_journal};
+use crate::config::{LogFormat, is_journal, log_filter};
 use crate::secrets::Secrets;
 use std::fmt;
 use std::io::{self, Write};
@@ -14,12 +14,27 @@ use tracing_subscriber::fmt::{FmtContext, format};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
-/// Starts logging at `info` and above, with `secrets` replaced in every line.
-pub(in crate::cli) fn start(log: LogFormat, secrets: Secrets) {
+/// Which lines a process writes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) enum Verbosity {
+    /// A server: what it does, from `info` on.
+    Server,
+    /// A command for a person: warnings, unless `PAR_LOG` asks for more.
+    Command,
+}
+
+/// Starts logging, with `secrets` replaced in every line.
+pub(in crate::cli) fn start(log: LogFormat, verbosity: Verbosity, secrets: Secrets) {
+    let asked = log_filter();
+    let lines = match (&asked, verbosity) {
+        (Some(asked), _) => asked.as_str(),
+        (None, Verbosity::Server) => "warn,par=info",
+        (None, Verbosity::Command) => "warn",
+    };
     let lines = tracing_subscriber::fmt()
         .with_writer(move || Line(secrets.clone()))
         .with_ansi(false)
-        .with_env_filter(EnvFilter::new("warn,par=info"));
+        .with_env_filter(EnvFilter::new(lines));
     let started: Result<(), TryInitError> = match (log, is_journal()) {
         (LogFormat::Text, false) => lines.finish().try_init(),
         (LogFormat::Text, true) => lines.event_format(JournalFormat).finish().try_init(),

@@ -13,6 +13,7 @@
 //! * `secrets`: values to replace
 //! * `logs`: log lines
 //! * `ledger`: the ledger and its first entries
+//! * `reading`: the ledger, for reading
 //! * `agent`: provider and agent
 
 mod callers;
@@ -23,12 +24,14 @@ mod rules;
 mod secrets;
 pub(super) mod logs;
 mod ledger;
+mod reading;
 mod agent;
 
 pub(super) use agent::{agent, provider};
 pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
 pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, start_drafts};
+pub(super) use reading::{NOTHING, check_readable, is_new, reader};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};
 pub(super) use runtime::runtime;
 pub(super) use secrets::{load_secrets, model_key, secrets};

@@ -1,6 +1,6 @@
 //! The result of a check, one line each.
 
-use crate::cli::show;
+use crate::cli::table::{Cell, Column, Sheet, Tone};
 use crate::types::text;
 use serde::Serialize;
 
@@ -46,13 +46,17 @@ pub(super) fn report(checks: &mut Checks, what: &'static str, wrong: Vec<String>
     wrong.into_iter().for_each(|one| checks.fail(what, one));
 }
 
-/// Formats a check on one line, its level in colour.
-pub(super) fn line(check: &Check) -> String {
-    let (color, word) = match check.level {
-        Severity::Ok => ("32", "ok"),
-        Severity::Warn => ("33", "warn"),
-        Severity::Fail => ("31", "fail"),
-    };
-    let word = show::paint(color, &format!("{word:<4}"));
-    format!("{word}  {:<14}  {}", check.what, text::visible_line(&check.found))
+/// The checks as a table, the level of each in its colour.
+pub(super) fn table(checks: &[Check]) -> Sheet {
+    let mut table = Sheet::bare(&[Column::Whole("level"), Column::Whole("check"), Column::Words("found")]);
+    for check in checks {
+        let (tone, word) = match check.level {
+            Severity::Ok => (Tone::Good, "ok"),
+            Severity::Warn => (Tone::Warn, "warn"),
+            Severity::Fail => (Tone::Bad, "fail"),
+        };
+        let found = text::visible(&check.found);
+        table.push(vec![Cell::from(word).toned(tone), check.what.into(), found.into()]);
+    }
+    table
 }

@@ -21,6 +21,7 @@ mod rights;
 mod path;
 
 use crate::cli::exit::{self, Fail};
+use crate::cli::table::Screen;
 use crate::cli::{compose, remote, show};
 use crate::config::{Config, Home};
 use check::{Checks, Severity};
@@ -56,7 +57,7 @@ impl Doctor {
         if is_json {
             checks.0.iter().try_for_each(show::json)?;
         } else {
-            checks.0.iter().try_for_each(|check| show::line(&check::line(check)))?;
+            check::table(&checks.0).print(&Screen::stdout())?;
         }
         let is_ill = checks.0.iter().any(|check| check.level == Severity::Fail);
         Ok(if is_ill { exit::FAILED } else { exit::OK })

@@ -6,6 +6,7 @@ use crate::auth::{Role, Subject};
 use crate::call::{FileKind, Object, PathObject};
 use crate::cli::exit::{self, Fail};
 use crate::cli::policy::{key_subject, resource, role_subject};
+use crate::cli::table::{Cell, Column, Screen, Sheet};
 use crate::cli::{compose, key, show};
 use crate::config::Config;
 use crate::gate::{Rules, UNNAMED_CHILD};
@@ -210,7 +211,7 @@ impl ToolRow {
         }
     }
 
-    fn cells(&self, user: &str) -> Vec<String> {
+    fn cells(&self, user: &str) -> Vec<Cell> {
         let unix = match &self.unix {
             Unix::NotAsked => "not asked".to_owned(),
             Unix::MayRead => "may read".to_owned(),
@@ -226,7 +227,7 @@ impl ToolRow {
             self.root.as_ref().map_or_else(|| "in no folder".to_owned(), |root| root.display().to_string());
         let policy = format!("{} by {by}", self.answer.word());
         let first = self.refused_by().unwrap_or("–").to_owned();
-        [self.tool.clone(), root, unix, policy, first].map(|cell| text::visible_line(&cell)).into()
+        [self.tool.clone(), root, unix, policy, first].map(|cell| text::visible_line(&cell).into()).into()
     }
 
     fn json(&self, report: &Report) -> Value {
@@ -252,8 +253,15 @@ fn user(report: &Report) -> &str {
 }
 
 fn print(rows: &[ToolRow], writers: &[(&str, PathBuf)], report: &Report) -> Result<(), Fail> {
-    let cells: Vec<Vec<String>> = rows.iter().map(|row| row.cells(user(report))).collect();
-    show::table(&["tool", "manifest", "unix rights", "policy", "refused by"], &cells)?;
+    let mut table = Sheet::new(&[
+        Column::Whole("tool"),
+        Column::Cut("manifest"),
+        Column::Words("unix rights"),
+        Column::Words("policy"),
+        Column::Words("refused by"),
+    ]);
+    rows.iter().for_each(|row| table.push(row.cells(user(report))));
+    table.print(&Screen::stdout())?;
     for row in rows {
         for path in &row.left_out {
             show::line(&format!("  {} leaves out {}", row.tool, text::visible_line(path)))?;

@@ -1,9 +1,11 @@
 //! `par policy check`.
 
 use crate::cli::exit::{self, Fail};
+use crate::cli::table::{Cell, Column, Screen, Sheet, Tone, words};
 use crate::cli::{compose, show};
 use crate::config::Config;
 use crate::policy::{Labelled, Labels};
+use crate::types::text;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -32,26 +34,38 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
             "labelled_elsewhere": elsewhere.iter().map(path).collect::<Vec<_>>(),
         }))?;
     } else {
+        let columns =
+            [Column::Whole("ok"), Column::Whole("id"), Column::Cut("origin"), Column::Words("mode")];
+        let mut table = Sheet::bare(&columns);
         for (id, origin) in &policies {
-            let shadow = if in_shadow.contains(id.as_str()) { "  in shadow mode: only reported" } else { "" };
-            show::line(&format!("ok  {id:<20} {origin}{shadow}"))?;
+            let mode = if in_shadow.contains(id.as_str()) { "in shadow mode: only reported" } else { "" };
+            let ok = Cell::from("ok").toned(Tone::Good);
+            table.push(vec![ok, id.clone().into(), origin.clone().into(), mode.into()]);
         }
+        let screen = Screen::stdout();
+        table.print(&screen)?;
         if rules.bundle.is_bare() {
-            show::line(
+            words(
+                &screen,
                 "note  no policy permits a power of the API: only administrators may read, and no caller may \
                  start a run; see the shipped policies/00-api.cedar",
             )?;
         }
         for (group, id) in &empty {
-            show::line(&format!("note  `{id}`: the group `{group}` is empty (`[groups]` in par.toml)"))?;
+            words(&screen, &format!("note  `{id}`: the group `{group}` is empty (`[groups]` in par.toml)"))?;
         }
         for Labelled { name, origin } in &unasked {
-            show::line(&format!("note  {origin}: no policy uses the label `{name}`"))?;
+            words(&screen, &format!("note  {origin}: no policy uses the label `{name}`"))?;
         }
         for (Labelled { name, origin }, why) in &elsewhere {
-            show::line(&format!("note  {origin}: `{name}` {why}"))?;
+            words(&screen, &format!("note  {origin}: `{name}` {why}"))?;
         }
-        show::line(&format!("{} policies, bundle {digest}", policies.len()))?;
+        let digest = digest.hex();
+        let shown = match screen.columns.is_some_and(|columns| columns < 100) {
+            true => format!("{}…", text::prefix(&digest, 12)),
+            false => digest,
+        };
+        words(&screen, &format!("{} policies, bundle {shown}", policies.len()))?;
     }
     Ok(exit::OK)
 }

@@ -3,6 +3,7 @@
 use super::subject::{EXPLAIN_USER, key_subject, resource};
 use crate::auth::{Role, Source, Subject};
 use crate::cli::exit::{self, Fail};
+use crate::cli::table::{Cell, Column, Screen, Sheet, words};
 use crate::cli::tool::unknown;
 use crate::cli::{compose, key, show};
 use crate::config::Config;
@@ -234,7 +235,7 @@ fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
 
 /// Makes the decision `seq` of the ledger again, under the rules on disk.
 fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fail> {
-    let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
+    let reader = compose::reader(config)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
     if !stored.header.is(Kind::CallDecision) {
@@ -275,30 +276,40 @@ impl Explanation {
         if is_json {
             return show::json(&self.json());
         }
-        show::line(&format!("{:<6} {}", self.answer.word(), why(&self.answer, self.considered.len())))?;
-        self.considered.iter().filter(|one| is_listed(one)).try_for_each(|one| show::line(&row(one)))?;
+        let screen = Screen::stdout();
+        let word = self.answer.word();
+        let mut verdict = Sheet::bare(&[Column::Whole("decision"), Column::Words("why")]);
+        verdict.push(vec![Cell::outcome(word), why(&self.answer, self.considered.len()).into()]);
+        verdict.print(&screen)?;
+        let columns =
+            [Column::Whole(""), Column::Whole("policy"), Column::Words("effect"), Column::Cut("origin")];
+        let mut listed = Sheet::bare(&columns);
+        self.considered.iter().filter(|one| is_listed(one)).for_each(|one| listed.push(row(one)));
+        listed.print(&screen)?;
         if let (Ruling::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
-            show::line(&format!(
-                "  nearest to a permit: {}, but {}",
-                nearest.policy,
-                nearest.failing_line()
-            ))?;
+            words(
+                &screen,
+                &format!("  nearest to a permit: {}, but {}", nearest.policy, nearest.failing_line()),
+            )?;
         }
         if let Ruling::Deny { advice, .. } = &self.answer {
-            advice.iter().try_for_each(|line| show::line(&format!("  advice: {line}")))?;
+            advice.iter().try_for_each(|line| words(&screen, &format!("  advice: {line}")))?;
         }
         let about = &self.about;
         let Some(then) = &self.recorded else {
-            return show::line(&format!("  decided for {about}{}", self.caveat));
+            return words(&screen, &format!("  decided for {about}{}", self.caveat));
         };
-        show::line(&format!("  decided for {about}, as recorded in entry {}", then.seq))?;
+        words(&screen, &format!("  decided for {about}, as recorded in entry {}", then.seq))?;
         let by = if then.policies.is_empty() { "default".to_owned() } else { then.policies.join(", ") };
-        show::line(&format!("  recorded: {} by {by}", then.decision))?;
+        words(&screen, &format!("  recorded: {} by {by}", then.decision))?;
         if then.policy != then.now {
-            show::line(&format!(
-                "  recorded under other rules: bundle {}; the rules on disk are bundle {}",
-                then.policy, then.now
-            ))?;
+            words(
+                &screen,
+                &format!(
+                    "  recorded under other rules: bundle {}; the rules on disk are bundle {}",
+                    then.policy, then.now
+                ),
+            )?;
         }
         Ok(())
     }
@@ -339,7 +350,7 @@ fn is_listed(one: &Considered) -> bool {
 }
 
 /// A policy with its effect, or with the condition that fails and the position of that condition.
-fn row(one: &Considered) -> String {
+fn row(one: &Considered) -> Vec<Cell> {
     let text = match (&one.error, &one.failed) {
         (Some(error), _) => error.clone(),
         (None, Some(failed)) if one.permits => failed.clone(),
@@ -348,7 +359,7 @@ fn row(one: &Considered) -> String {
         (None, None) => "forbids".to_owned(),
     };
     let at = one.failed_at.as_ref().or(one.origin.as_ref());
-    format!("  {:<20} {text:<44} {}", one.policy, at.map_or("built in", String::as_str))
+    vec!["".into(), one.policy.clone().into(), text.into(), at.map_or("built in", String::as_str).into()]
 }
 
 fn why(answer: &Ruling, considered: usize) -> String {

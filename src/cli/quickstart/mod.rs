@@ -10,7 +10,7 @@ mod next;
 
 use super::exit::{self, Fail};
 use super::serve::{Serving, Signals, supervise};
-use super::{audit, compose, init, remote, show};
+use super::{audit, compose, init, remote, reply, show};
 use crate::agent::RunReply;
 use crate::config::{Config, Home};
 use crate::egress::Client;
@@ -99,9 +99,9 @@ async fn ask(serving: &Serving, key: &str) -> Result<(), Fail> {
     Ok(())
 }
 
-fn print_reply(reply: &RunReply) -> Result<(), Fail> {
-    reply.steps.iter().try_for_each(|step| show::line(&show::step(step)))?;
-    let answer = reply.answer.as_deref().unwrap_or("no answer");
+fn print_reply(sent: &RunReply) -> Result<(), Fail> {
+    reply::steps(&sent.steps)?;
+    let answer = sent.answer.as_deref().unwrap_or("no answer");
     answer.lines().try_for_each(|line| show::line(&format!("  {line}")))
 }
 

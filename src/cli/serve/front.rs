@@ -4,13 +4,14 @@ use super::notify::Notify;
 use super::passed::Passed;
 use super::serving::Serving;
 use super::signals::Signals;
-use crate::cli::compose::{self, logs};
+use crate::cli::compose;
+use crate::cli::compose::logs::{self, Verbosity};
 use crate::cli::exit::Fail;
 use crate::cli::show;
 use crate::config::Config;
 use crate::launcher::Spec;
 use crate::ledger::payload::StopPayload;
-use crate::ledger::{Draft, Index, Ledger};
+use crate::ledger::{Draft, Index, Ledger, Lock, LockError};
 use crate::rules::{self, Reloader};
 use crate::sandbox::{self, LinkSeed};
 use std::net::TcpListener;
@@ -57,6 +58,14 @@ pub(in crate::cli) fn supervise(
     })
 }
 
+/// Why the server cannot listen. If a server of this home runs already, that is the reason.
+fn in_use(config: &Config, error: &std::io::Error) -> Fail {
+    match Lock::holder(&compose::files(config)) {
+        Some(holder) => Fail::failed(LockError::Held(holder)),
+        None => Fail::usage(format!("`server.listen`: {}: {error}", config.listen)),
+    }
+}
+
 fn front(
     config: Config,
     what: &'static str,
@@ -67,12 +76,11 @@ fn front(
     // Before anything is logged.
     let model_key = compose::model_key(&config)?;
     let secrets = compose::secrets(&config, model_key.as_ref())?;
-    logs::start(config.log, secrets.clone());
+    logs::start(config.log, Verbosity::Server, secrets.clone());
     let notify = Notify::open()?;
     let rules = compose::load_or_close(&config)?;
     let provider = compose::provider(&config, model_key, &secrets)?;
-    let listener = TcpListener::bind(config.listen)
-        .map_err(|e| Fail::usage(format!("`server.listen`: {}: {e}", config.listen)))?;
+    let listener = TcpListener::bind(config.listen).map_err(|e| in_use(&config, &e))?;
     let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;
     let (report, dials) = (seed.report().clone(), seed.dials());
     rules::check_launcher(&rules, &report).map_err(Fail::failed)?;

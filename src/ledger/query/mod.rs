@@ -39,4 +39,4 @@ pub use indexer::Follower;
 pub use run_lines::RunLine;
 pub use scan::Order;
 pub use search::HeaderPage;
-pub use told::{EntryLine, EntryTeller, KeyNames};
+pub use told::{EntryLine, EntryTeller, KeyNames, line_of};

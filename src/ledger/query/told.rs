@@ -82,16 +82,10 @@ pub struct EntryTeller<'a> {
 impl EntryTeller<'_> {
     /// The line for the entry with this header. Reads its payload.
     pub fn line(&self, header: &Header) -> Result<EntryLine, ReadError> {
-        let what = match self.stored(header)? {
-            Some(stored) => self.what(&stored)?,
-            None => String::new(),
-        };
-        let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
-        Ok(EntryLine {
-            who: header.str("principal").map(|principal| self.names.shown(principal)).unwrap_or_default(),
-            what: text::prefix(&text::visible_line(&what), limits::SHOWN_BYTES_MAX).to_owned(),
-            outcome: text::visible_line(outcome).replace('_', " "),
-        })
+        match self.stored(header)? {
+            Some(stored) => line_of(&stored, self.names, |seq| self.reader.entry(seq)),
+            None => Ok(of_header(header, self.names)),
+        }
     }
 
     fn stored(&self, header: &Header) -> Result<Option<Stored>, ReadError> {
@@ -100,36 +94,64 @@ impl EntryTeller<'_> {
         }
         self.reader.entry(header.seq)
     }
+}
 
-    fn what(&self, stored: &Stored) -> Result<String, ReadError> {
-        let Some(kind) = stored.header.known_kind() else { return Ok(String::new()) };
-        Ok(match kind {
-            Kind::CallResult => self.decided(&stored.header)?,
-            Kind::CallConnect => said(stored, |connect: CallConnectPayload| connect.host),
-            Kind::CallDecision => said(stored, object),
-            Kind::RunRequest => said(stored, |asked: RunRequestPayload| asked.message),
-            Kind::RunReply => said(stored, |reply: RunReplyPayload| reply.answer.unwrap_or_default()),
-            Kind::ModelReply => said(stored, replied),
-            Kind::ModelError => said(stored, |error: ModelErrorPayload| error.error),
-            Kind::ApprovalRequest => said(stored, |asked: ApprovalRequestPayload| {
-                of_object(&asked.resource.object, &asked.resource.id)
-            }),
-            Kind::ApprovalGrant => {
-                said(stored, |given: ApprovalGrantPayload| given.reason.unwrap_or_default())
-            }
-            Kind::ApprovalRefuse => {
-                said(stored, |given: ApprovalRefusePayload| given.reason.unwrap_or_default())
-            }
-            _ => of_server(kind, stored),
-        })
+/// The line for an entry that was read already. `entry` reads another one, by its number: the
+/// decision of a result.
+pub fn line_of<E>(
+    stored: &Stored,
+    names: &KeyNames,
+    entry: impl FnOnce(u64) -> Result<Option<Stored>, E>,
+) -> Result<EntryLine, E> {
+    let what = match (stored.header.known_kind(), stored.header.u64("ref")) {
+        (Some(Kind::CallResult), Some(decision)) => decided(entry(decision)?),
+        (Some(kind), _) => what(kind, stored),
+        (None, _) => String::new(),
+    };
+    let what = text::prefix(&text::visible_line(&what), limits::SHOWN_BYTES_MAX).to_owned();
+    Ok(EntryLine { what, ..of_header(&stored.header, names) })
+}
+
+/// The line of an entry whose payload is not read.
+fn of_header(header: &Header, names: &KeyNames) -> EntryLine {
+    let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
+    EntryLine {
+        who: header.str("principal").map(|principal| names.shown(principal)).unwrap_or_default(),
+        what: String::new(),
+        outcome: text::visible_line(outcome).replace('_', " "),
     }
+}
 
-    /// The object of the decision that a result belongs to.
-    fn decided(&self, header: &Header) -> Result<String, ReadError> {
-        let Some(decision) = header.u64("ref") else { return Ok(String::new()) };
-        let decision = self.reader.entry(decision)?;
-        let is_it = |stored: &Stored| stored.header.payload_len <= LINE_PAYLOAD_BYTES_MAX;
-        Ok(decision.filter(is_it).map(|stored| said(&stored, object)).unwrap_or_default())
+fn what(kind: Kind, stored: &Stored) -> String {
+    match kind {
+        Kind::CallConnect => said(stored, |connect: CallConnectPayload| connect.host),
+        Kind::CallDecision => said(stored, object),
+        Kind::RunRequest => said(stored, |asked: RunRequestPayload| asked.message),
+        Kind::RunReply => {
+            said(stored, |reply: RunReplyPayload| first_line(&reply.answer.unwrap_or_default()))
+        }
+        Kind::ModelReply => said(stored, replied),
+        Kind::ModelError => said(stored, |error: ModelErrorPayload| error.error),
+        Kind::ApprovalRequest => said(stored, |asked: ApprovalRequestPayload| {
+            of_object(&asked.resource.object, &asked.resource.id)
+        }),
+        Kind::ApprovalGrant => said(stored, |given: ApprovalGrantPayload| given.reason.unwrap_or_default()),
+        Kind::ApprovalRefuse => said(stored, |given: ApprovalRefusePayload| given.reason.unwrap_or_default()),
+        _ => of_server(kind, stored),
+    }
+}
+
+/// The object of the decision that a result belongs to.
+fn decided(decision: Option<Stored>) -> String {
+    let is_short = |stored: &Stored| stored.header.payload_len <= LINE_PAYLOAD_BYTES_MAX;
+    decision.filter(is_short).map(|stored| said(&stored, object)).unwrap_or_default()
+}
+
+/// The first line of an answer, with `…` if there are more.
+fn first_line(answer: &str) -> String {
+    match answer.trim().split_once('\n') {
+        Some((first, _)) => format!("{} …", first.trim_end()),
+        None => answer.trim().to_owned(),
     }
 }
 
@@ -224,7 +246,11 @@ fn of_object(object: &ObjectFound, asked: &str) -> String {
 /// The calls that a reply proposes, else its text.
 fn replied(reply: ModelReplyPayload) -> String {
     let calls: Vec<&str> = reply.calls.iter().map(|call| call.tool.as_str()).collect();
-    if calls.is_empty() { reply.text.unwrap_or_default() } else { format!("→ {}", calls.join(", ")) }
+    if calls.is_empty() {
+        first_line(&reply.text.unwrap_or_default())
+    } else {
+        format!("→ {}", calls.join(", "))
+    }
 }
 
 #[cfg(test)]

@@ -94,7 +94,11 @@ fn unwrapped(told: &Value) -> Value {
 }
 
 fn health(result: &Value) -> Option<String> {
-    let verdict = shown(result.get("verdict")?.as_str()?);
+    let mut verdict = shown(result.get("verdict")?.as_str()?);
+    let reasons = reasons(result.get("checks"));
+    if !reasons.is_empty() {
+        verdict = format!("{verdict}: {}", reasons.join(", "));
+    }
     let parts = [
         result.get("load").map(|load| format!("load {}", shown(&plain(load)))),
         result.get("memory").and_then(memory),
@@ -102,6 +106,14 @@ fn health(result: &Value) -> Option<String> {
         result.get("uptime_s").and_then(Value::as_u64).map(uptime),
     ];
     Some(std::iter::once(verdict).chain(parts.into_iter().flatten()).collect::<Vec<_>>().join("; "))
+}
+
+/// What a verdict other than `ok` is about, such as `load 6.93 on 2 processors`.
+fn reasons(checks: Option<&Value>) -> Vec<String> {
+    let word = |check: &Value, name: &str| check.get(name).and_then(Value::as_str).map(shown);
+    let checks = checks.and_then(Value::as_array).into_iter().flatten();
+    let bad = checks.filter(|check| word(check, "status").is_some_and(|status| status != "ok"));
+    bad.filter_map(|check| Some(format!("{} {}", word(check, "name")?, word(check, "detail")?))).collect()
 }
 
 fn memory(memory: &Value) -> Option<String> {
@@ -211,10 +223,11 @@ mod tests {
         let check = |tool: &str, told: &str, expect: &str| {
             assert_eq!(sentence(tool, told), expect, "{tool} {told}");
         };
-        let health = r#"{"verdict":"warning","checks":[],"load":{"one":"0.52","five":"0.58"},
+        let health = r#"{"verdict":"warning","checks":[{"name":"load","status":"warning","detail":"6.93 on 2 processors"},
+            {"name":"memory","status":"ok","detail":"80 % available"}],"load":{"one":"0.52","five":"0.58"},
             "memory":{"total_bytes":1000,"available_bytes":580},
             "disks":[{"mount":"/","used_percent":91},{"mount":"/srv","used_percent":3}],"uptime_s":273600}"#;
-        let line = "warning; load 0.52 0.58; memory 42 % used; disk / 91 %, /srv 3 %; up 3 d 4 h";
+        let line = "warning: load 6.93 on 2 processors; load 0.52 0.58; memory 42 % used; disk / 91 %, /srv 3 %; up 3 d 4 h";
         check("health_check", health, line);
         check("health_check", &format!(r#"{{"status":"ok","result":{health}}}"#), line);
         check("health_check", r#"{"verdict":"ok","memory":{"total_bytes":0,"available_bytes":0}}"#, "ok");

@@ -157,7 +157,13 @@ fn with_secrets(world: &World, name: &str, command: &[&str], secrets: &[&str]) {
 /// A home whose `par.toml` names secrets, each with the value that a front knows.
 fn secrets(world: &mut World, names: &[&str]) {
     let root = world.path("home");
-    let home = Home { etc: root.join("etc"), data: root.join("data"), workspace: world.workspace(), root };
+    let home = Home {
+        etc: root.join("etc"),
+        data: root.join("data"),
+        workspace: world.workspace(),
+        root,
+        is_named: false,
+    };
     std::fs::create_dir_all(&home.etc).expect("made");
     let mut toml = "[secrets]\n".to_owned();
     for name in names {

@@ -1,0 +1,201 @@
+//! One entry for a person: what it is, who caused it, what was decided by which rule, what happened
+//! then, and which entries are near it.
+
+use super::row::{about, outcome};
+use super::source::EntrySource;
+use crate::cli::exit::Fail;
+use crate::cli::table::{Cell, Column, Screen, Sheet, Tone, told, words};
+use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, ObjectFound, PolicyLoadPayload};
+use crate::ledger::{Filter, Header, Kind, Order, Stored};
+use crate::types::clock::Wall;
+use crate::types::{limits, text};
+use serde_json::{Map, Value};
+
+/// Entries of a run that are looked at for neighbours, at most.
+const NEIGHBOURS_MAX: usize = 1_000;
+
+/// Prints the card of an entry.
+pub(super) fn print(stored: &Stored, source: &EntrySource<'_>) -> Result<(), Fail> {
+    let screen = Screen::stdout();
+    let header = &stored.header;
+    let (seq, kind) = (header.seq, text::visible_line(&header.kind));
+    let at = header.u64("wall_us").map(|us| when(Wall(us), &screen)).unwrap_or_default();
+    words(&screen, &format!("entry {seq}: {kind}, {at}"))?;
+    let mut lines = Lines::new();
+    if let Some(principal) = header.str("principal") {
+        lines.put("who", &who(principal, &source.line(stored)?.who));
+    }
+    lines.put("what", &about(stored, source)?);
+    match &stored.body {
+        None if header.payload_len > 0 => lines.put("payload", "erased"),
+        Some(_) if header.is(Kind::CallDecision) => decision(&mut lines, stored),
+        Some(_) if header.is(Kind::CallResult) => result(&mut lines, stored),
+        _ => {}
+    }
+    lines.cell("outcome", outcome(&header.fields));
+    lines.put("rule", &rules(header, source)?.join("\n"));
+    lines.put("labels", &labels(&header.fields));
+    lines.put("run", header.str("run").unwrap_or_default());
+    for (name, near) in neighbours(header, source)? {
+        lines.put(name, &near);
+    }
+    lines.put("record", &format!("par audit show {seq} --json"));
+    if header.is(Kind::CallDecision) {
+        lines.put("why", &format!("par policy explain {seq}"));
+    }
+    lines.0.print(&screen)
+}
+
+/// The names and values of a card. Empty values are left out.
+struct Lines(Sheet);
+
+impl Lines {
+    fn new() -> Self {
+        Self(Sheet::bare(&[Column::Whole(""), Column::Whole("name"), Column::Words("value")]))
+    }
+
+    fn put(&mut self, name: &str, value: &str) {
+        self.cell(name, Cell::from(text::visible(value)));
+    }
+
+    fn cell(&mut self, name: &str, value: Cell) {
+        if !value.is_empty() {
+            self.0.push(vec![Cell::default(), Cell::from(name).toned(Tone::Faint), value]);
+        }
+    }
+}
+
+fn when(at: Wall, screen: &Screen) -> String {
+    if screen.columns.is_some() { told(at, screen.now) } else { at.rfc3339() }
+}
+
+/// A principal by its name, and as the record writes it.
+fn who(principal: &str, name: &str) -> String {
+    match text::visible_line(principal) {
+        shown if shown == name => shown,
+        shown => format!("{name}, {shown}"),
+    }
+}
+
+/// What a decision was about, and why it was made.
+fn decision(lines: &mut Lines, stored: &Stored) {
+    let Some(decided) = stored.payload::<CallDecisionPayload>() else { return };
+    lines.put("object", &object(&decided));
+    let arguments = decided.arguments.as_ref().map(Value::to_string).or(decided.arguments_raw);
+    lines.put("arguments", &text::visible_line(&arguments.unwrap_or_default()));
+    let left_out: Vec<String> =
+        decided.exclusions.into_iter().flatten().map(|one| text::visible_line(&one.canonical)).collect();
+    lines.put("leaves out", &left_out.join("\n"));
+    lines.put("hosts", &decided.connect.unwrap_or_default().join(", "));
+    lines.put("reason", &decided.reason.unwrap_or_default());
+    lines.put("advice", &decided.advice.unwrap_or_default().join("\n"));
+    lines.put("errors", &decided.errors.unwrap_or_default().join("\n"));
+    if let Some(shadow) = decided.shadow {
+        lines.put("in shadow", &format!("{} by {}", shadow.decision, shadow.policies.join(", ")));
+    }
+    lines.put("taint", &taint(decided.request.as_ref()).join(", "));
+}
+
+/// The object of a call as the sandbox found it.
+fn object(decided: &CallDecisionPayload) -> String {
+    let id = || decided.request.as_ref()?.pointer("/resource/id")?.as_str().map(text::visible_line);
+    match &decided.object {
+        Some(ObjectFound::Path { canonical, .. }) => text::visible_line(canonical),
+        Some(ObjectFound::Absent { folder, rest }) => {
+            format!("{}, which does not exist", text::visible_line(&format!("{folder}/{rest}")))
+        }
+        Some(ObjectFound::Outside) => {
+            id().map(|id| format!("{id}, outside the folders of the tool")).unwrap_or_default()
+        }
+        _ => id().unwrap_or_default(),
+    }
+}
+
+/// The labels of untrusted text that the run had read, as the policies saw them.
+fn taint(request: Option<&Value>) -> Vec<String> {
+    let session =
+        |entity: &&Value| entity.pointer("/uid/type").and_then(Value::as_str) == Some("PAR::Session");
+    let entities = request.and_then(|request| request.get("entities")?.as_array()).into_iter().flatten();
+    let labels = entities.filter(session).filter_map(|entity| entity.pointer("/attrs/taint")?.as_array());
+    labels.flatten().filter_map(Value::as_str).map(text::visible_line).collect()
+}
+
+fn result(lines: &mut Lines, stored: &Stored) {
+    let Some(ended) = stored.payload::<CallResultPayload>() else { return };
+    let cut = if ended.truncated { ", the output was cut" } else { "" };
+    lines.put("took", &format!("{}{cut}", crate::cli::table::span(ended.wall_us)));
+    if let Some(made) = ended.connections {
+        let hosts: Vec<String> = made.told.iter().map(|one| text::visible_line(&one.host)).collect();
+        lines.put("connected", &hosts.join(", "));
+    }
+}
+
+/// Labels of an entry's header, if it has any.
+fn labels(fields: &Map<String, Value>) -> String {
+    let of = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
+    let words = ["taint", "seen"].into_iter().flat_map(of).filter_map(Value::as_str);
+    words.map(text::visible_line).collect::<Vec<_>>().join(", ")
+}
+
+/// The rules that determined a decision, each with the file and line where the bundle of that time
+/// defines it.
+fn rules(header: &Header, source: &EntrySource<'_>) -> Result<Vec<String>, Fail> {
+    let policies = header.policies();
+    if policies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let loads = source.headers(
+        &Filter::field("kind", Kind::PolicyLoad.as_str()),
+        header.seq,
+        Order::Descending,
+        1,
+        usize::MAX,
+    )?;
+    let load = loads.first().map(|load| source.entry(load.seq)).transpose()?.flatten();
+    let load: Option<PolicyLoadPayload> = load.and_then(|load| load.payload());
+    let load = load.filter(|load| header.str("policy") == Some(load.digest.hex().as_str()));
+    let origin = |id: &str| {
+        let found = load.as_ref()?.policies.iter().find(|one| one.id == id);
+        Some(found.map_or("built in", |one| one.origin.as_str()))
+    };
+    let line = |id: &String| match origin(id) {
+        Some(origin) => format!("{id}, {origin}"),
+        None => id.clone(),
+    };
+    Ok(policies.iter().map(line).map(|line| text::visible_line(&line)).collect())
+}
+
+/// The entries around an entry of a run: those of the same call, and the ones before and after it.
+fn neighbours(header: &Header, source: &EntrySource<'_>) -> Result<Vec<(&'static str, String)>, Fail> {
+    let Some(run) = header.str("run") else { return Ok(Vec::new()) };
+    let of_run = Filter::field("run", run);
+    // A run that waits goes on later; its entries are then looked for in both directions.
+    let mut near =
+        source.headers(&of_run, header.seq, Order::Descending, NEIGHBOURS_MAX, limits::PAGE_SCAN_MAX)?;
+    near.reverse();
+    near.extend(source.headers(
+        &of_run,
+        header.seq + 1,
+        Order::Ascending,
+        NEIGHBOURS_MAX,
+        limits::PAGE_SCAN_MAX,
+    )?);
+    let is_of_call = |one: &&Header| header.str("call").is_some() && one.str("call") == header.str("call");
+    let mut found = Vec::new();
+    let mut put = |name, near: &Header| {
+        let stored = source.entry(near.seq)?;
+        let line = stored.map(|stored| about(&stored, source)).transpose()?.unwrap_or_default();
+        let line = format!("#{} {} {line}", near.seq, text::visible_line(&near.kind));
+        found.push((name, line.trim_end().to_owned()));
+        Ok::<(), Fail>(())
+    };
+    let others = |one: &&Header| one.seq != header.seq;
+    near.iter().filter(is_of_call).filter(others).try_for_each(|one| put("same call", one))?;
+    if let Some(before) = near.iter().rev().find(|one| one.seq < header.seq && !is_of_call(one)) {
+        put("before", before)?;
+    }
+    if let Some(after) = near.iter().find(|one| one.seq > header.seq && !is_of_call(one)) {
+        put("after", after)?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,95 @@
+//! Where entries are read from: the files of a home, or a server.
+
+use crate::cli::exit::{self, Fail};
+use crate::cli::remote::Server;
+use crate::ledger::query::{EntryLine, KeyNames, line_of};
+use crate::ledger::{Filter, Header, Order, Reader, Stored};
+use serde_json::Value;
+
+/// Reads entries, and names keys if the files are at hand.
+pub(super) enum EntrySource<'a> {
+    Files(&'a Reader, KeyNames),
+    Server(&'a Server),
+}
+
+impl EntrySource<'_> {
+    pub(super) fn entry(&self, seq: u64) -> Result<Option<Stored>, Fail> {
+        match self {
+            Self::Files(reader, _) => reader.entry(seq).map_err(damaged),
+            Self::Server(server) => {
+                Ok(Some(told(seq, &server.ask(&format!("/audit/entries/{seq}"), None)?)?))
+            }
+        }
+    }
+
+    /// The headers that match, at most `limit`, from `from` on. In files, at most `scan_max`
+    /// entries are looked at.
+    pub(super) fn headers(
+        &self,
+        filter: &Filter,
+        from: u64,
+        order: Order,
+        limit: usize,
+        scan_max: usize,
+    ) -> Result<Vec<Header>, Fail> {
+        match self {
+            Self::Files(reader, _) => {
+                Ok(reader.headers(filter, from, order, limit, scan_max).map_err(damaged)?.0)
+            }
+            Self::Server(server) => {
+                let (word, after) = match order {
+                    Order::Ascending => ("asc", from.checked_sub(1)),
+                    Order::Descending => ("desc", from.checked_add(1)),
+                };
+                let after = after.map_or_else(String::new, |seq| format!("&after={seq}"));
+                let q = encoded(&filter.to_string());
+                let page = server.ask(&format!("/audit?order={word}&limit={limit}&q={q}{after}"), None)?;
+                let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
+                items.map(|fields| header(fields.to_string().as_bytes())).collect()
+            }
+        }
+    }
+
+    /// The line of an entry for people.
+    pub(super) fn line(&self, stored: &Stored) -> Result<EntryLine, Fail> {
+        let none = KeyNames::default();
+        let names = match self {
+            Self::Files(_, names) => names,
+            Self::Server(_) => &none,
+        };
+        line_of(stored, names, |seq| self.entry(seq))
+    }
+}
+
+fn damaged(error: impl std::fmt::Display) -> Fail {
+    Fail::new(exit::UNVERIFIED, error)
+}
+
+fn header(bytes: &[u8]) -> Result<Header, Fail> {
+    Header::parse(bytes).map_err(|e| Fail::failed(format!("the server's answer is not an entry: {e}")))
+}
+
+/// An entry as `GET /audit/entries/{seq}` returns it. A payload that the server withholds is empty,
+/// which is not the same as erased.
+fn told(seq: u64, answer: &Value) -> Result<Stored, Fail> {
+    let word = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default();
+    let bytes = word("header_bytes").as_bytes().to_vec();
+    let header = header(&bytes)?;
+    if header.seq != seq {
+        return Err(Fail::failed(format!("the server answered with entry {} instead of {seq}", header.seq)));
+    }
+    let body = match word("payload_state") {
+        "erased" => None,
+        "withheld" => Some(Vec::new()),
+        _ => Some(answer.get("payload").map(|body| body.to_string().into_bytes()).unwrap_or_default()),
+    };
+    Ok(Stored { header, bytes, body })
+}
+
+/// Percent-encodes a value of a query (RFC 3986).
+pub(super) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}

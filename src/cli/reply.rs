@@ -1,0 +1,121 @@
+//! A run for people: its steps, its answer and where it is on the ledger.
+
+use super::exit::{self, Fail};
+use super::show;
+use super::table::{Screen, Tone, width, wrap};
+use crate::agent::{RunReply, Step, unread};
+use crate::types::{Decision, RefusalClass, StepStatus, limits, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Prints a run: its steps, its answer and its entries on the ledger.
+fn run(reply: &RunReply) -> Result<(), Fail> {
+    steps(&reply.steps)?;
+    for refusal in reply.refusals() {
+        show::line(&refusal)?;
+    }
+    if let Some(answer) = &reply.answer {
+        show::line(&text::visible(answer))?;
+    }
+    let classes: BTreeSet<RefusalClass> = reply.steps.iter().filter_map(|step| step.class).collect();
+    // The words of the other classes end with what to do, or the caller can do nothing.
+    for class in classes.iter().filter(|class| matches!(class, RefusalClass::Host | RefusalClass::Capacity)) {
+        show::note(&format!("{class}: {}", class.mend()));
+    }
+    for approval in reply.steps.iter().filter_map(waits_for) {
+        show::note(&format!(
+            "waiting for approval: run `par approval show {approval}`, then `par approval approve` or `deny`"
+        ));
+    }
+    if let Some(ledger) = &reply.ledger {
+        let (run, status) = (&reply.run, reply.status.as_str());
+        show::note(&format!("{run} {status}; ledger entries {} to {}", ledger.first, ledger.last));
+    }
+    Ok(())
+}
+
+/// Prints a reply and returns its exit code.
+pub(super) fn print(reply: &RunReply, is_json: bool) -> Result<u8, Fail> {
+    if is_json {
+        show::json(reply)?;
+    } else {
+        run(reply)?;
+    }
+    Ok(exit::of_run(reply.status))
+}
+
+/// The id of the approval that a step waits for.
+fn waits_for(step: &Step) -> Option<String> {
+    let approval = step.result.get("approval").filter(|_| step.status == StepStatus::Waiting)?;
+    Some(text::visible_line(approval.as_str()?))
+}
+
+/// Prints steps, each on one line if the terminal is wide enough.
+pub(super) fn steps(steps: &[Step]) -> Result<(), Fail> {
+    let screen = Screen::stdout();
+    steps.iter().flat_map(|step| lines(step, &screen)).try_for_each(|line| show::line(&line))
+}
+
+/// A step: `✓ read_file /var/log/x   allow  ok  #12 #13  read-logs`. The class of a refusal replaces
+/// its status. What does not fit on one line of a terminal continues below the call.
+fn lines(step: &Step, screen: &Screen) -> Vec<String> {
+    let is_well = step.decision == Decision::Allow && step.status == StepStatus::Ok;
+    let (tone, mark) = match step.decision {
+        Decision::Allow if is_well => (Tone::Good, "✓"),
+        Decision::NeedsApproval => (Tone::Warn, "…"),
+        _ => (Tone::Bad, "✗"),
+    };
+    let mark = screen.paint(tone, mark);
+    let what = format!("{} {}", text::visible_line(&step.tool), arguments(&step.args));
+    let what = what.trim_end();
+    let reason = if is_well { unread(&step.result) } else { reason(&step.result) };
+    let why: Vec<String> =
+        [step.policies.join(", ")].into_iter().chain(reason).filter(|part| !part.is_empty()).collect();
+    let why = why.join(if is_well { "; " } else { " " });
+    let status = step.class.map_or_else(|| step.status.as_str(), RefusalClass::as_str);
+    let seqs = match step.ledger.result {
+        Some(result) => format!("#{} #{result}", step.ledger.decision),
+        None => format!("#{}", step.ledger.decision),
+    };
+    let decision = step.decision.to_string();
+    let painted = screen.paint(Tone::of(&decision), &decision);
+    let pad = " ".repeat(6_usize.saturating_sub(width(&decision)));
+    let rest = format!("{pad} {status:<8} {seqs:<10} {why}");
+    let one = format!("{what:<40} {decision}{rest}");
+    match screen.columns {
+        Some(columns) if 2 + width(one.trim_end()) > columns => {
+            let mut lines: Vec<String> = wrap(what, columns.saturating_sub(2).max(10))
+                .into_iter()
+                .enumerate()
+                .map(|(at, piece)| if at == 0 { format!("{mark} {piece}") } else { format!("  {piece}") })
+                .collect();
+            let rest = format!("{decision}  {status}  {seqs}  {why}");
+            for (at, piece) in wrap(rest.trim_end(), columns.saturating_sub(4).max(10)).iter().enumerate() {
+                let piece = if at == 0 { piece.replacen(&decision, &painted, 1) } else { piece.clone() };
+                lines.push(format!("    {}", piece.trim_end()));
+            }
+            lines
+        }
+        _ => vec![format!("{mark} {what:<40} {painted}{rest}").trim_end().to_owned()],
+    }
+}
+
+pub(super) fn arguments(args: &Value) -> String {
+    let shown = match args {
+        Value::Object(members) => {
+            let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            // The path is the most important argument: it comes first, without its name.
+            let path = members.get("path").map(plain);
+            let others = members.iter().filter(|(name, _)| *name != "path");
+            let others = others.map(|(name, value)| format!("{name}={}", plain(value)));
+            path.into_iter().chain(others).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    };
+    text::visible_line(text::prefix(&shown, limits::SHOWN_BYTES_MAX))
+}
+
+fn reason(result: &Value) -> Option<String> {
+    let error = result.get("error")?.as_str()?;
+    Some(text::visible_line(text::prefix(error, limits::SHOWN_BYTES_MAX)))
+}
