@@ -5,11 +5,12 @@ use super::shared::Agent;
 use super::views::{RunQuery, RunRow};
 use super::{resume, run, views};
 use crate::auth::Principal;
-use crate::gate::{RecoverError, Sight};
+use crate::gate::{Approval, RecoverError, Sight};
 use crate::ledger::ReadError;
 use crate::llm::{Direct, Provider};
 use crate::policy::Door;
 use crate::types::{RunId, SessionId, limits};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Agent {
@@ -51,9 +52,20 @@ impl Agent {
         views::find(self.ledger(), run, |owner| sight.sees(owner))
     }
 
+    /// Returns the run that `approval` belongs to, for a caller who may see the approval. Blocking.
+    pub fn find_asked(&self, approval: &Approval) -> Result<Option<RunReply>, ReadError> {
+        views::find(self.ledger(), &approval.run, |owner| owner == approval.requester.principal)
+    }
+
     /// Returns the runs in `sight`, newest first. Blocking.
     pub fn runs(&self, sight: &Sight, query: &RunQuery) -> Result<Vec<RunRow>, ReadError> {
         views::list(self.ledger(), query, |owner| sight.sees(owner))
+    }
+
+    /// Returns the callers whose runs are in `sight`, by their names on the ledger. Blocking.
+    pub fn run_owners(&self, sight: &Sight) -> Result<BTreeSet<String>, ReadError> {
+        let owners = views::owners(self.ledger())?;
+        Ok(owners.into_iter().filter(|owner| sight.sees(owner)).collect())
     }
 
     /// Returns every run, newest first, for callers who may read the audit. Blocking.

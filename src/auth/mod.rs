@@ -17,6 +17,7 @@
 //! * `authority`: verifies a presented key. `standing`: whether a key verified earlier is still
 //!   valid.
 //! * `keys`: creates, lists and revokes keys.
+//! * `links`: codes that open a login once.
 //! * `os`: the doors for users of this host.
 //!
 //! A subject is not a principal:
@@ -38,6 +39,7 @@ mod remembered;
 mod authority;
 mod keys;
 mod standing;
+mod links;
 mod os;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -47,6 +49,7 @@ mod tests;
 pub use authority::{Authority, AuthorityError};
 pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
+pub use links::LoginLinks;
 pub use os::{AdminDoor, Admitted, AskDoor, NotOwner, local, local_user};
 pub use os_users::{OsUsers, UnknownRole};
 pub use principal::Principal;
