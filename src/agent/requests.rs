@@ -5,11 +5,12 @@ use super::shared::Agent;
 use super::views::{RunListError, RunPage, RunQuery};
 use super::{resume, run, views};
 use crate::auth::Principal;
-use crate::gate::{RecoverError, Sight};
+use crate::gate::{Approval, RecoverError, Sight};
 use crate::ledger::{AppendError, Index, ReadError};
 use crate::llm::{Direct, Provider};
 use crate::policy::Door;
 use crate::types::{RunId, SessionId, limits};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Agent {
@@ -49,6 +50,17 @@ impl Agent {
     /// Returns a run, read from its entries, or `None` if it is not in `sight`. Blocking.
     pub fn find(&self, sight: &Sight, run: &RunId) -> Result<Option<RunReply>, ReadError> {
         views::find(self.ledger(), run, |owner| sight.sees(owner))
+    }
+
+    /// Returns the run that `approval` belongs to, for a caller who may see the approval. Blocking.
+    pub fn find_asked(&self, approval: &Approval) -> Result<Option<RunReply>, ReadError> {
+        views::find(self.ledger(), &approval.run, |owner| owner == approval.requester.principal)
+    }
+
+    /// Returns the callers whose runs are in `sight`, by their names on the ledger. Blocking.
+    pub fn run_owners(&self, sight: &Sight) -> Result<BTreeSet<String>, ReadError> {
+        let owners = views::owners(self.ledger())?;
+        Ok(owners.into_iter().filter(|owner| sight.sees(owner)).collect())
     }
 
     /// Returns the runs in `sight`, newest first. A search needs `index`. Blocking.

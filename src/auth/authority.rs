@@ -38,7 +38,7 @@ pub struct Authority(pub(super) Arc<AuthorityState>);
 #[derive(Debug)]
 pub(super) struct AuthorityState {
     pub(super) ledger: Ledger,
-    os_users: OsUsers,
+    pub(super) os_users: OsUsers,
     pub(super) pepper: MacKey,
     pub(super) remembered: Remembered,
     pub(super) revoked: Revoked,

@@ -25,12 +25,17 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) async fn open() -> Self {
+        Self::open_with(&PROJECTIONS).await
+    }
+
+    /// Like [`Fixture::open`], with the tables of the rooms above.
+    pub(crate) async fn open_with(projections: &'static [Projection]) -> Self {
         let data = tempfile::tempdir().expect("folder");
         let files = Files::below(data.path());
         key::make(&files.log_key()).expect("log key");
         make_pepper(&data.path().join("pepper")).expect("pepper");
         let lock = Lock::take(&files, Duration::ZERO).expect("lock");
-        let opened = tokio::task::spawn_blocking(move || Ledger::open(files, lock, &PROJECTIONS)).await;
+        let opened = tokio::task::spawn_blocking(move || Ledger::open(files, lock, projections)).await;
         let ledger = opened.expect("thread").expect("ledger");
         let authority =
             Authority::open(ledger.clone(), &data.path().join("pepper"), OsUsers::owner_only(Role::Operator));

@@ -18,6 +18,7 @@
 //!   valid.
 //! * `keys`: creates, lists and revokes keys.
 //! * `names`: keys by their names, for people.
+//! * `links`: codes that open a login once.
 //! * `os`: the doors for users of this host.
 //!
 //! A subject is not a principal:
@@ -40,6 +41,7 @@ mod authority;
 mod keys;
 mod names;
 mod standing;
+mod links;
 mod os;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -49,6 +51,7 @@ mod tests;
 pub use authority::{Authority, AuthorityError};
 pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
+pub use links::LoginLinks;
 pub use names::key_names_of;
 pub use os::{AdminDoor, Admitted, AskDoor, NotOwner, local, local_user};
 pub use os_users::{OsUsers, UnknownRole};

@@ -73,6 +73,19 @@ pub enum Admitted {
     Member(Principal),
 }
 
+impl Admitted {
+    /// The same person in the role of an approver, for a login that answers; `None` for a user who
+    /// answers only for a group.
+    #[must_use]
+    pub fn answering(&self) -> Option<Principal> {
+        match self {
+            Self::Manager(principal) => Some(principal.as_approver()),
+            Self::Approver(principal) => Some(principal.clone()),
+            Self::Member(_) => None,
+        }
+    }
+}
+
 /// Admits to the admin socket: uid 0 and the owner of `data/` with the token of this start, and the
 /// users in `[auth.os_users]`.
 pub struct AdminDoor {

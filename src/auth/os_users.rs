@@ -58,6 +58,13 @@ impl OsUsers {
         Self { own, named: BTreeMap::new() }
     }
 
+    /// The users of this host that are `user`, by their names on this host.
+    pub(super) fn named_as(&self, user: &str) -> impl Iterator<Item = String> {
+        let named = self.named.iter().filter(|(_, (of, _))| of == user).map(|(name, _)| name.clone());
+        let own = user.strip_prefix("os:").filter(|name| !self.named.contains_key(*name)).map(str::to_owned);
+        named.chain(own).collect::<Vec<_>>().into_iter()
+    }
+
     /// The user `uid`, whose name on this host is `name`. `owner` owns `data/`.
     pub(super) fn find(&self, uid: u32, name: String, owner: u32) -> Option<KnownUser> {
         let is_owner = uid == 0 || uid == owner;

@@ -74,6 +74,11 @@ impl Principal {
         Self { subject, expires_us: None }
     }
 
+    /// The same user of this host in the role of an approver. That role can run nothing.
+    pub(super) fn as_approver(&self) -> Self {
+        Self { subject: Subject { role: Role::Approver, ..self.subject.clone() }, ..self.clone() }
+    }
+
     /// When the key expires, in microseconds since 1970; `None` if it does not expire.
     #[must_use]
     pub fn expires_us(&self) -> Option<u64> {

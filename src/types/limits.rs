@@ -309,6 +309,10 @@ pub const LOGIN_IDLE_MS_MAX: u64 = 12 * 3_600_000;
 pub const LOGIN_LIFE_MS_MAX: u64 = 7 * 24 * 3_600_000;
 /// Age of a login that may still approve a call, in milliseconds.
 pub const LOGIN_FRESH_MS_MAX: u64 = 15 * 60_000;
+/// How long a login link can be used, in milliseconds.
+pub const LOGIN_LINK_MS_MAX: u64 = 60_000;
+/// Login links that were made and not used.
+pub const LOGIN_LINKS_MAX: usize = 64;
 /// Open logins of the dashboard.
 pub const LOGINS_MAX: usize = 512;
 /// Open logins of one key; a further one ends the oldest.

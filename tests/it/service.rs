@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the product's own binary and its installer")]
 
 pub(crate) mod halves;
+mod sockets;
 mod watched;
 
 use crate::support::{binary, copy_folder, is_root, launcher_binary, text};

@@ -147,6 +147,14 @@ pub(in crate::agent) fn list(
     Ok(RunPage { rows: rows.collect::<Result<_, _>>()?, covered })
 }
 
+/// The callers that have begun runs, by their names on the ledger.
+pub(in crate::agent) fn owners(ledger: &Ledger) -> Result<Vec<String>, rusqlite::Error> {
+    ledger.state(|state| {
+        let mut owners = state.prepare_cached("SELECT DISTINCT owner FROM run")?;
+        owners.query_map([], |row| row.get(0))?.collect()
+    })
+}
+
 /// The runs that match status and principal, from state.db.
 fn all(
     ledger: &Ledger,

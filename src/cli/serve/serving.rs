@@ -5,7 +5,7 @@ use super::passed::Passed;
 use super::signals::Signals;
 use super::watch::watch_launcher;
 use crate::agent::{Agent, Requesters};
-use crate::auth::Authority;
+use crate::auth::{Authority, LoginLinks};
 use crate::cli::compose;
 use crate::cli::exit::Fail;
 use crate::config::Config;
@@ -47,6 +47,7 @@ impl Serving {
             anchor: self.anchor.clone(),
             index: self.index.clone(),
             exports: http::Exports::default(),
+            links: LoginLinks::empty().map_err(Fail::failed)?,
             answered: Answered::default(),
             bounds: Bounds::default(),
         };
@@ -59,6 +60,7 @@ impl Serving {
         let room = http::admin::Room {
             authority: self.authority.clone(),
             agent: self.agent.clone(),
+            links: app.links.clone(),
             reloader: self.reloader.clone(),
         };
         let admin = tokio::spawn(admin.serve(room, raised(stopping.clone())));

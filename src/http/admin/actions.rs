@@ -25,7 +25,7 @@ pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>
             return answering::act(room, peer, operation.ok_or_else(refused)?, asked).await;
         }
     };
-    let Room { authority, agent, reloader } = room;
+    let Room { authority, agent, reloader, .. } = room;
     let gate = agent.gate();
     let holding = |power| gate.may(principal, power, Over::Server, Door::SOCKET);
     match operation {
@@ -50,9 +50,12 @@ pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>
             let power: Granted = holding(Power::KeyManage)?;
             Ok(json!({ "view": authority.revoke(principal, key, Some(power.record())).await? }))
         }
-        Some(operation @ (Operation::ApprovalList | Operation::ApprovalShow | Operation::ApprovalAnswer)) => {
-            answering::act(room, peer, operation, asked).await
-        }
+        Some(
+            operation @ (Operation::ApprovalList
+            | Operation::ApprovalShow
+            | Operation::ApprovalAnswer
+            | Operation::LoginCreate),
+        ) => answering::act(room, peer, operation, asked).await,
         Some(Operation::AuditRedact) => {
             known(asked, &["op", "entries", "run", "reason"])?;
             redact(agent, asked, principal, &holding(Power::Redact)?).await

@@ -6,7 +6,7 @@ use super::words::{FailureCode, Operation};
 use crate::auth::{Admitted, Principal};
 use crate::gate::{Answer, AnswerError, Approval, Gate, State};
 use crate::policy::{Door, Power};
-use crate::types::{ApprovalId, limits};
+use crate::types::{ApprovalId, clock, limits};
 use serde_json::{Map, Value, json};
 
 /// Performs an operation on approvals for `peer`.
@@ -38,8 +38,25 @@ pub(super) async fn act(
             let answered = room.agent.gate().answer(&reader.principal, Door::SOCKET, &id, answer).await?;
             Ok(json!({ "approval": answered }))
         }
+        Operation::LoginCreate => {
+            known(asked, &["op"])?;
+            login(room, peer)
+        }
         _ => Err(Failure::new(FailureCode::Refused, "this operation is not about approvals")),
     }
+}
+
+/// A code for a login that answers, for a person who may answer whatever group is asked for.
+fn login(room: &Room, peer: &Admitted) -> Result<Value, Failure> {
+    let refused = || {
+        let why = "only root, the owner of the data and users with the role approver may open a login that \
+                   answers";
+        Failure::new(FailureCode::Refused, why)
+    };
+    let principal = peer.answering().ok_or_else(refused)?;
+    room.agent.gate().holds(&principal, Power::Approve, Door::SOCKET)?;
+    let code = room.links.mint(principal, clock::mono_us()).map_err(failed)?;
+    Ok(json!({ "code": code.as_str(), "seconds": limits::LOGIN_LINK_MS_MAX / 1_000 }))
 }
 
 /// Who reads approvals, and which.

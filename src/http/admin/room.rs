@@ -1,7 +1,7 @@
 //! What the operations of the admin socket work on.
 
 use crate::agent::Agent;
-use crate::auth::Authority;
+use crate::auth::{Authority, LoginLinks};
 use crate::rules::Reloader;
 
 /// What the operations work on. Cheap to clone.
@@ -11,6 +11,8 @@ pub struct Room {
     pub authority: Authority,
     /// The agent whose calls wait for approval.
     pub agent: Agent,
+    /// The login links that `par login` asks for.
+    pub links: LoginLinks,
     /// Reloads its rules.
     pub reloader: Reloader,
 }

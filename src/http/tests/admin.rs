@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::auth::fixture::Fixture;
-use crate::auth::{OsUsers, Role};
+use crate::auth::{LoginLinks, OsUsers, Role};
 use crate::config::{Config, Home};
 use crate::http::admin::{AdminError, FailureCode, Room, Socket, call, socket_path};
 use crate::rules::Reloader;
@@ -20,7 +20,7 @@ struct Served {
     served: JoinHandle<()>,
 }
 
-fn room(home: &Fixture) -> Room {
+pub(super) fn room(home: &Fixture) -> Room {
     let agent = Agent::without_sandbox(home.ledger.clone());
     let folder = home.data.path();
     let file = folder.join("etc/par.toml");
@@ -31,6 +31,7 @@ fn room(home: &Fixture) -> Room {
     let config = Config::load(place).expect("defaults");
     Room {
         authority: home.authority.clone(),
+        links: LoginLinks::empty().expect("links"),
         reloader: Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config),
         agent,
     }
