@@ -132,7 +132,7 @@ put_units() {
         return
     fi
     say 'Units and users'
-    for unit in par.service par-launcher.socket par-launcher@.service; do
+    for unit in par.service par.socket par-launcher.socket par-launcher@.service; do
         put 644 "$here/systemd/$unit" "$units/$unit"
     done
     put 644 "$here/systemd/sysusers.d/par.conf" "$sysusers"
@@ -337,8 +337,8 @@ uninstall() {
         run systemctl disable --now par.service par-launcher.socket || true
     fi
     say 'Remove'
-    for file in "$root/usr/bin/par" "$root/usr/bin/par-launcher" "$units/par.service" "$units/par-launcher.socket" \
-        "$units/par-launcher@.service" "$sysusers" "$tmpfiles" "$bash_completion" "$zsh_completion" \
+    for file in "$root/usr/bin/par" "$root/usr/bin/par-launcher" "$units/par.service" "$units/par.socket" \
+        "$units/par-launcher.socket" "$units/par-launcher@.service" "$sysusers" "$tmpfiles" "$bash_completion" "$zsh_completion" \
         "$fish_completion" "$man"/par.1 "$man"/par-*.1; do
         if [ -e "$file" ]; then
             run rm -f -- "$file"

@@ -158,7 +158,8 @@ check 'the job deploys once a person has approved it' '
     sed -i "s/^# release = .*/release = [\"os:root\"]/" /etc/par/par.toml
     par config check; systemctl restart par.service
     code=0; par run "deploy(project=\"demo\", version=\"1.0.0\")" || code=$?; test $code = 4
-    par approval approve --yes "$(par approval list --json | grep -o "apr_[0-9A-Z]*" | head -1)"
+    id=$(par approval list --json | grep -o "apr_[0-9A-Z]*" | head -1)
+    par approval approve "$id" --card "$(par approval show "$id" | tail -1 | grep -o "....$")"
     within 10 "test \"\$(readlink /var/lib/par/workspace/demo/current)\" = releases/1.0.0"'
 check 'rules are reloaded while the server runs, or not at all' '
     . ./lib; before=$(front)

@@ -5,11 +5,12 @@ use super::shared::Agent;
 use super::views::{RunQuery, RunRow};
 use super::{resume, run, views};
 use crate::auth::Principal;
-use crate::gate::{RecoverError, Sight};
+use crate::gate::{Approval, RecoverError, Sight};
 use crate::ledger::ReadError;
 use crate::llm::{Direct, Provider};
+use crate::policy::Door;
 use crate::types::{RunId, SessionId, limits};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Agent {
@@ -20,23 +21,24 @@ impl Agent {
     pub async fn run(
         &self,
         principal: &Principal,
-        source_ip: Option<IpAddr>,
+        door: Door,
         request: RunRequest,
     ) -> Result<RunReply, RunError> {
         check(&request)?;
         let provider = self.provider.clone();
-        self.walk(principal, source_ip, request, provider).await
+        self.walk(principal, door, request, provider).await
     }
 
     /// Runs one call that a person makes, through the same checks as a model's call.
     pub async fn call(
         &self,
         principal: &Principal,
+        door: Door,
         tool: String,
         arguments: String,
     ) -> Result<RunReply, RunError> {
         let request = RunRequest { message: format!("{tool} {arguments}"), ..RunRequest::default() };
-        self.walk(principal, None, request, Arc::new(Direct::new(tool, arguments))).await
+        self.walk(principal, door, request, Arc::new(Direct::new(tool, arguments))).await
     }
 
     /// Closes what a crash left open, with the functions that close it normally: first allowed
@@ -50,9 +52,20 @@ impl Agent {
         views::find(self.ledger(), run, |owner| sight.sees(owner))
     }
 
+    /// Returns the run that `approval` belongs to, for a caller who may see the approval. Blocking.
+    pub fn find_asked(&self, approval: &Approval) -> Result<Option<RunReply>, ReadError> {
+        views::find(self.ledger(), &approval.run, |owner| owner == approval.requester.principal)
+    }
+
     /// Returns the runs in `sight`, newest first. Blocking.
     pub fn runs(&self, sight: &Sight, query: &RunQuery) -> Result<Vec<RunRow>, ReadError> {
         views::list(self.ledger(), query, |owner| sight.sees(owner))
+    }
+
+    /// Returns the callers whose runs are in `sight`, by their names on the ledger. Blocking.
+    pub fn run_owners(&self, sight: &Sight) -> Result<BTreeSet<String>, ReadError> {
+        let owners = views::owners(self.ledger())?;
+        Ok(owners.into_iter().filter(|owner| sight.sees(owner)).collect())
     }
 
     /// Returns every run, newest first, for callers who may read the audit. Blocking.
@@ -70,7 +83,7 @@ impl Agent {
     async fn walk(
         &self,
         principal: &Principal,
-        source_ip: Option<IpAddr>,
+        door: Door,
         request: RunRequest,
         provider: Arc<dyn Provider>,
     ) -> Result<RunReply, RunError> {
@@ -83,7 +96,7 @@ impl Agent {
         if let Some((of, retry_after_s)) = self.spent(principal) {
             return Err(RunError::Spent { of, retry_after_s });
         }
-        run::walk(self, principal, source_ip, request, provider).await
+        run::walk(self, principal, door, request, provider).await
     }
 }
 

@@ -9,6 +9,7 @@
 //! before argon2id, for each key separately.
 
 use super::key::KeyText;
+use super::os_users::OsUsers;
 use super::principal::Principal;
 use super::record::{Created, nearest_row, state_row};
 use super::refused::{Refusal, Refusals};
@@ -19,6 +20,7 @@ use super::verifier::MacKey;
 use crate::ledger::{Draft, Ledger};
 use crate::types::{KeyId, clock};
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,6 +38,7 @@ pub struct Authority(pub(super) Arc<AuthorityState>);
 #[derive(Debug)]
 pub(super) struct AuthorityState {
     pub(super) ledger: Ledger,
+    pub(super) os_users: OsUsers,
     pub(super) pepper: MacKey,
     pub(super) remembered: Remembered,
     pub(super) revoked: Revoked,
@@ -59,10 +62,12 @@ pub enum AuthorityError {
 }
 
 impl Authority {
-    /// Reads the pepper file `pepper`, which [`super::make_pepper`] creates.
-    pub fn open(ledger: Ledger, pepper: &Path) -> Result<Self, AuthorityError> {
+    /// Reads the pepper file `pepper`, which [`super::make_pepper`] creates. `os_users` are the
+    /// users of this host who may ask without a key.
+    pub fn open(ledger: Ledger, pepper: &Path, os_users: OsUsers) -> Result<Self, AuthorityError> {
         Ok(Self(Arc::new(AuthorityState {
             ledger,
+            os_users,
             pepper: MacKey::read(pepper).map_err(|e| AuthorityError::Pepper(pepper.to_owned(), e))?,
             remembered: Remembered::empty().map_err(AuthorityError::Random)?,
             revoked: Revoked::default(),
@@ -87,12 +92,17 @@ impl Authority {
     }
 
     /// Finds the principal that an entry names (`key:Ab3dEf9h`, `os:root`), in its current state:
-    /// its key must not be revoked or expired, and a user of this host must be the owner of
-    /// `data/`, whose commands have the role `local`. For work that an earlier request left to be
-    /// done in that name.
-    pub async fn recall(&self, named: &str, local: Role) -> Result<Principal, Refusal> {
+    /// its key must not be revoked or expired, and a user of this host must be one who may ask. For
+    /// work that an earlier request left to be done in that name.
+    pub async fn recall(&self, named: &str) -> Result<Principal, Refusal> {
         let named = named.to_owned();
-        self.blocking(move |inner| inner.recall(&named, local)).await
+        self.blocking(move |inner| inner.recall(&named, None)).await
+    }
+
+    /// Like [`Self::recall`], but a user of this host has the role `role`.
+    pub(super) async fn recall_as(&self, named: &str, role: Role) -> Result<Principal, Refusal> {
+        let named = named.to_owned();
+        self.blocking(move |inner| inner.recall(&named, Some(role))).await
     }
 
     async fn check(&self, presented: &str) -> Result<Principal, Refusal> {
@@ -209,12 +219,13 @@ impl AuthorityState {
         Ok(Arc::new(created))
     }
 
-    fn recall(&self, named: &str, local: Role) -> Result<Principal, Refusal> {
-        let Some(id) = named.strip_prefix("key:") else {
-            let owner = std::fs::metadata(&self.ledger.files().data).map_err(Refusal::unreadable)?;
-            let owner = Principal::from_owner(&owner, local);
-            return Some(owner).filter(|owner| owner.id() == named).ok_or(Refusal::Unknown);
-        };
+    fn recall(&self, named: &str, role: Option<Role>) -> Result<Principal, Refusal> {
+        if let Some(name) = named.strip_prefix("os:") {
+            let data = std::fs::metadata(&self.ledger.files().data).map_err(Refusal::unreadable)?;
+            let known = Principal::from_entry(name, &self.os_users, data.uid(), role);
+            return known.ok_or(Refusal::Unknown);
+        }
+        let id = named.strip_prefix("key:").ok_or(Refusal::Unknown)?;
         let id = KeyId::parse(id).ok_or(Refusal::Unknown)?;
         let row = self.ledger.state(|state| state_row(state, &id)).map_err(Refusal::unreadable)?;
         let row = row.ok_or(Refusal::Unknown)?;

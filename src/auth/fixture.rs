@@ -3,6 +3,7 @@
 use super::authority::Authority;
 use super::key::MintedKey;
 use super::keys::{KeyView, NewKey};
+use super::os_users::OsUsers;
 use super::principal::Principal;
 use super::record::{Created, PROJECTION};
 use super::subject::Role;
@@ -24,14 +25,21 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) async fn open() -> Self {
+        Self::open_with(&PROJECTIONS).await
+    }
+
+    /// Like [`Fixture::open`], with the tables of the rooms above.
+    pub(crate) async fn open_with(projections: &'static [Projection]) -> Self {
         let data = tempfile::tempdir().expect("folder");
         let files = Files::below(data.path());
         key::make(&files.log_key()).expect("log key");
         make_pepper(&data.path().join("pepper")).expect("pepper");
         let lock = Lock::take(&files, Duration::ZERO).expect("lock");
-        let opened = tokio::task::spawn_blocking(move || Ledger::open(files, lock, &PROJECTIONS)).await;
+        let opened = tokio::task::spawn_blocking(move || Ledger::open(files, lock, projections)).await;
         let ledger = opened.expect("thread").expect("ledger");
-        let authority = Authority::open(ledger.clone(), &data.path().join("pepper")).expect("authority");
+        let authority =
+            Authority::open(ledger.clone(), &data.path().join("pepper"), OsUsers::owner_only(Role::Operator));
+        let authority = authority.expect("authority");
         let owner = super::local(data.path(), Role::Admin).expect("owner");
         Self { data, ledger, authority, owner }
     }

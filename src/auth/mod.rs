@@ -11,12 +11,14 @@
 //! * `key`: the text of a key. `verifier`: what is stored to verify it.
 //! * `refused`: why a credential is refused, and the counts.
 //! * `record`: a key's row in state.db. `revoked`: the keys that the ledger has revoked.
+//! * `os_users`: the users of this host who may use PAR without a key.
 //! * `principal`: the only constructor of principals.
 //! * `remembered`: keys that this process has verified.
 //! * `authority`: verifies a presented key. `standing`: whether a key verified earlier is still
 //!   valid.
 //! * `keys`: creates, lists and revokes keys.
-//! * `os`: users of this host.
+//! * `links`: codes that open a login once.
+//! * `os`: the doors for users of this host.
 //!
 //! A subject is not a principal:
 //! ```compile_fail,E0451
@@ -31,11 +33,13 @@ mod verifier;
 mod refused;
 mod record;
 mod revoked;
+mod os_users;
 mod principal;
 mod remembered;
 mod authority;
 mod keys;
 mod standing;
+mod links;
 mod os;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -45,7 +49,9 @@ mod tests;
 pub use authority::{Authority, AuthorityError};
 pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
-pub use os::{AdminDoor, NotOwner, local};
+pub use links::LoginLinks;
+pub use os::{AdminDoor, Admitted, AskDoor, NotOwner, local, local_user};
+pub use os_users::{OsUsers, UnknownRole};
 pub use principal::Principal;
 pub use record::PROJECTION;
 pub use refused::{Refusal, network};

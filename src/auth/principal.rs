@@ -1,6 +1,7 @@
 //! The only place that makes principals: the fields are private to this file, and each constructor
 //! here requires the evidence for one.
 
+use super::os_users::{KnownUser, OsUsers};
 use super::record::{Created, state_row};
 use super::refused::Refusal;
 use super::revoked::Revoked;
@@ -41,20 +42,41 @@ impl Principal {
         Ok(Self { subject: Subject { source: Source::Key { id, name }, role, user }, expires_us })
     }
 
-    /// The owner of the folder that `data` describes, with the role that the configuration sets.
-    pub(super) fn from_owner(data: &Metadata, role: Role) -> Self {
-        Self::from_os_user(data.uid(), role)
+    /// The owner of the folder that `data` describes; in the role `role`, or else in the role that
+    /// the configuration gives.
+    pub(super) fn from_owner(data: &Metadata, users: &OsUsers, role: Option<Role>) -> Option<Self> {
+        let known = users.find(data.uid(), name_of(data.uid()), data.uid())?;
+        Some(Self::from_known(known, role))
     }
 
-    /// The process at the other end of a socket, as the kernel reports it.
-    pub(super) fn from_peer(peer: &UCred, role: Role) -> Self {
-        Self::from_os_user(peer.uid(), role)
+    /// The process at the other end of a socket, as the kernel reports it, if the configuration
+    /// knows its user. `owner` owns `data/`. Also returns what the configuration says of the user.
+    pub(super) fn from_peer(
+        peer: &UCred,
+        users: &OsUsers,
+        owner: u32,
+        role: Option<Role>,
+    ) -> Option<(Self, KnownUser)> {
+        let known = users.find(peer.uid(), name_of(peer.uid()), owner)?;
+        Some((Self::from_known(known.clone(), role), known))
     }
 
-    fn from_os_user(uid: u32, role: Role) -> Self {
-        let name = name_of(uid);
-        let subject = Subject { user: Some(format!("os:{name}")), source: Source::Os { name }, role };
+    /// The user of this host that an entry names as `os:NAME`, if the configuration still knows it.
+    /// `owner` owns `data/`.
+    pub(super) fn from_entry(name: &str, users: &OsUsers, owner: u32, role: Option<Role>) -> Option<Self> {
+        let uid = uid_of(name)?;
+        Some(Self::from_known(users.find(uid, name.to_owned(), owner)?, role))
+    }
+
+    fn from_known(known: KnownUser, role: Option<Role>) -> Self {
+        let KnownUser { name, user, role: own, .. } = known;
+        let subject = Subject { user: Some(user), source: Source::Os { name }, role: role.unwrap_or(own) };
         Self { subject, expires_us: None }
+    }
+
+    /// The same user of this host in the role of an approver. That role can run nothing.
+    pub(super) fn as_approver(&self) -> Self {
+        Self { subject: Subject { role: Role::Approver, ..self.subject.clone() }, ..self.clone() }
     }
 
     /// When the key expires, in microseconds since 1970; `None` if it does not expire.
@@ -100,6 +122,13 @@ fn revokes(ledger: &Ledger, seq: u64, created: &Created) -> Result<bool, Refusal
     Ok(stored.is_some_and(|stored| {
         stored.header.is(Kind::KeyRevoke) && stored.header.u64("ref") == Some(created.seq)
     }))
+}
+
+/// The uid of the user that [`name_of`] calls `name`.
+fn uid_of(name: &str) -> Option<u32> {
+    let user = nix::unistd::User::from_name(name).ok().flatten();
+    let uid = user.map(|user| user.uid.as_raw()).or_else(|| name.parse().ok())?;
+    (name_of(uid) == name).then_some(uid)
 }
 
 /// The name of a user, or the uid if the host knows no name.

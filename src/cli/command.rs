@@ -2,8 +2,8 @@
 
 use super::exit::{self, Fail};
 use super::{
-    approval, audit, backup, compose, config, doctor, init, key, manual, policy, query, quickstart, reload,
-    run, serve, show, tool,
+    approval, audit, backup, compose, config, doctor, init, key, login, manual, policy, query, quickstart,
+    reload, run, serve, show, tool,
 };
 use crate::config::Home;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
@@ -53,6 +53,8 @@ enum Command {
     Run(run::Run),
     /// List, show, approve and deny calls that wait for a person's approval
     Approval(approval::Approvals),
+    /// Print a link that opens a login for answering approvals on the dashboard
+    Login(login::Login),
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::Key),
@@ -115,12 +117,13 @@ fn dispatch(cli: &Cli) -> Result<u8, Fail> {
         Command::Reload(reload) => reload.run(&compose::load(home)?, place.json),
         Command::Run(run) => run.run(home, place.json),
         Command::Approval(approval) => approval.run(home, place.json),
+        Command::Login(login) => login.run(&compose::load(home)?, place.json),
         Command::Key(key) => key.run(compose::load(home)?, place.json),
         Command::Audit(audit) => audit.run(home, place.json),
         Command::Backup(backup) => backup.run(&compose::load(home)?, place.json),
         Command::Restore(restore) => restore.run(&home, place.json),
         Command::Policy(policy) => policy.run(&compose::load(home)?, place.json),
-        Command::Tool(tool) => tool.run(compose::load(home)?, place.json),
+        Command::Tool(tool) => tool.run(home, place.json),
         Command::Config(configuration) => configuration.run(compose::load(home)?, place.json),
         Command::Doctor(doctor) => doctor.run(compose::made(home)?, place.json),
         Command::Completion(completion) => completion.run(&Cli::command()),

@@ -3,7 +3,7 @@
 
 use super::exit::{self, Fail};
 use super::{compose, show};
-use crate::auth::{self, Authority, KeyState, NewKey, Role};
+use crate::auth::{self, KeyState, NewKey, Role};
 use crate::config::Config;
 use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::ledger::Lock;
@@ -88,7 +88,7 @@ impl Key {
         let by =
             auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
         let ledger = compose::open_ledger(config)?;
-        let authority = Authority::open(ledger, &config.home.data.join("pepper")).map_err(Fail::usage)?;
+        let authority = compose::authority(config, ledger)?;
         compose::runtime()?.block_on(async {
             match self {
                 Self::Create(new) => {

@@ -59,7 +59,7 @@ pub(super) fn with_front<T>(
     }
     let rules = compose::load_rules(&config)?;
     let provider = compose::provider(&config, model_key, &secrets)?;
-    let principal = compose::local_principal(&config)?;
+    let principal = compose::local_principal(&config, None)?;
     let report = seed.report().clone();
     sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;
     sandbox::narrow_front(seed.dials()).map_err(Fail::failed)?;
@@ -73,7 +73,7 @@ pub(super) fn with_front<T>(
             .map_err(Fail::failed)?;
         let agent = compose::agent(&config, &rules, ledger.clone(), launcher, provider, secrets)?;
         agent.recover().await.map_err(Fail::failed)?;
-        let requesters = compose::requesters(&config, compose::authority(&config, ledger.clone())?)?;
+        let requesters = Requesters { authority: compose::authority(&config, ledger.clone())? };
         let made = work(&Inside { agent, principal, requesters }).await?;
         let stop = Draft::new(StopPayload { command: what.to_owned() });
         let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;

@@ -26,6 +26,7 @@ mod run;
 mod tool;
 mod approval;
 mod key;
+mod login;
 mod reload;
 mod config;
 mod init;

@@ -1,10 +1,11 @@
 //! `par run`: sends a message to the server of this home, or runs it in this process if none runs.
 
 use super::exit::Fail;
-use super::remote::{self, Server};
+use super::remote::Server;
 use super::{compose, local, show};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::{Home, server_url};
+use crate::policy::Door;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read as _;
@@ -33,19 +34,19 @@ impl Run {
             text => text.to_owned(),
         };
         if let Some(url) = self.url.clone().or_else(server_url) {
-            return show::reply(&Server::at(&url)?.run(&self.body(&message))?, is_json);
+            return show::reply(&Server::at(&url)?.run("/agent/run", &self.body(&message))?, is_json);
         }
-        let config = compose::load(home)?;
-        let reply = match remote::url(&compose::files(&config)) {
-            Some(url) => Server::with_home_key(&url, &config.home)?.run(&self.body(&message))?,
+        let reply = match Server::of_home(&home)? {
+            Some(server) => server.run("/agent/run", &self.body(&message))?,
             None => {
+                let config = compose::load(home)?;
                 let request = RunRequest {
                     message,
                     limits: RunLimits { calls_max: self.calls_max },
                     ..RunRequest::default()
                 };
                 local::run_here(config, "run", async move |agent, principal| {
-                    agent.run(principal, None, request).await
+                    agent.run(principal, Door::LOCAL, request).await
                 })?
             }
         };

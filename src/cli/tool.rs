@@ -1,11 +1,15 @@
 //! `par tool`: lists, shows and calls tools.
 
 use super::exit::{self, Fail};
-use super::{compose, local, remote, show};
-use crate::agent::{Agent, ToolView};
+use super::remote::{self, Server};
+use super::{compose, local, show};
+use crate::agent::{Agent, RunReply, ToolView};
 use crate::auth::Principal;
-use crate::config::Config;
+use crate::config::{Config, Home};
+use crate::ledger::Files;
+use crate::policy::Door;
 use crate::tools::{Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot};
+use crate::types::json::parse_strict;
 use crate::types::{StepStatus, limits, text};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -30,22 +34,12 @@ pub(super) enum Tool {
 }
 
 impl Tool {
-    pub(super) fn run(&self, config: Config, is_json: bool) -> Result<u8, Fail> {
+    pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         match self {
-            Self::List => list(&config, is_json),
-            Self::Show { name } => describe(&config, name, is_json),
+            Self::List => list(&compose::load(home)?, is_json),
+            Self::Show { name } => describe(&compose::load(home)?, name, is_json),
             Self::Call { name, arguments } => {
-                if let Some(url) = remote::url(&compose::files(&config)) {
-                    return Err(Fail::failed(format!(
-                        "a server is running at {url}: send it a message instead, for example \
-                         `par run '{name}(…)'`"
-                    )));
-                }
-                let (name, arguments) = (name.clone(), arguments.clone());
-                let reply = local::run_here(config, "tool call", async move |agent, principal| {
-                    note_hidden(agent, principal, &name);
-                    agent.call(principal, name, arguments).await
-                })?;
+                let reply = call(home, name, arguments)?;
                 show::reply(&reply, is_json)?;
                 if !is_json {
                     reply.steps.iter().try_for_each(|step| show::result(&step.result))?;
@@ -57,6 +51,33 @@ impl Tool {
             }
         }
     }
+}
+
+/// Calls the tool through `par.sock` if a server runs, else in this process.
+fn call(home: Home, name: &str, arguments: &str) -> Result<RunReply, Fail> {
+    let Some(server) = Server::on_ask_socket(&home)? else {
+        if let Some(url) = remote::url(&Files::below(&home.data)) {
+            return Err(Fail::new(
+                exit::UNAUTHENTICATED,
+                format!(
+                    "a server is running at {url}, but this user cannot reach its `par.sock`: with an API key, \
+                     send a message instead, for example `par run '{name}(…)'`"
+                ),
+            ));
+        }
+        let (name, arguments) = (name.to_owned(), arguments.to_owned());
+        return local::run_here(compose::load(home)?, "tool call", async move |agent, principal| {
+            note_hidden(agent, principal, &name);
+            agent.call(principal, Door::LOCAL, name, arguments).await
+        });
+    };
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    if name.is_empty() || !name.bytes().all(is_name) {
+        return Err(Fail::usage(format!("`{}` is not the name of a tool", text::visible_line(name))));
+    }
+    let arguments = parse_strict(arguments.as_bytes(), limits::JSON_DEPTH_MAX)
+        .map_err(|e| Fail::usage(format!("the arguments are not valid JSON: {e}")))?;
+    server.run(&format!("/tools/{name}"), &arguments)
 }
 
 /// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this

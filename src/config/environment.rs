@@ -135,6 +135,16 @@ pub fn accepted_connection() -> Option<i32> {
     (is_ours && is_one).then_some(FIRST)
 }
 
+/// The descriptors of the listening sockets that the service manager passed to this process
+/// (sd_listen_fds(3)).
+#[must_use]
+pub fn passed_sockets() -> std::ops::Range<i32> {
+    const FIRST: i32 = 3;
+    let is_ours = env::var("LISTEN_PID").is_ok_and(|pid| is_own_pid(&pid));
+    let count = env::var("LISTEN_FDS").ok().filter(|_| is_ours).and_then(|count| count.parse().ok());
+    FIRST..FIRST.saturating_add(count.filter(|count| (0..=64).contains(count)).unwrap_or(0))
+}
+
 /// Whether standard error is connected to the journal, which records time and priority of each line
 /// (systemd.exec(5), `JOURNAL_STREAM`).
 #[must_use]

@@ -24,10 +24,11 @@ mod settings;
 
 pub use environment::{
     KEY_VARIABLES, accepted_connection, client_key, is_color_wanted, is_journal, is_on_search_path,
-    known_logs_file, log_key_file, notify_socket, server_url, watchdog_us,
+    known_logs_file, log_key_file, notify_socket, passed_sockets, server_url, watchdog_us,
 };
 pub use error::ConfigError;
-pub use home::Home;
+pub use home::{Home, socket_folders};
+pub use raw::OsUser;
 pub use secret::SecretSource;
 pub use settings::{Anchoring, Config, Llm, LogFormat, Segments};
 pub use shown::Shown;

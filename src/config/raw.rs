@@ -66,12 +66,23 @@ impl Default for RawLlm {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Auth {
     pub(super) local_role: String,
+    pub(super) os_users: BTreeMap<String, OsUser>,
 }
 
 impl Default for Auth {
     fn default() -> Self {
-        Self { local_role: "operator".to_owned() }
+        Self { local_role: "operator".to_owned(), os_users: BTreeMap::new() }
     }
+}
+
+/// A user of this host who may use PAR without a key: an entry of `[auth.os_users]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename = "OsUser", deny_unknown_fields)]
+pub struct OsUser {
+    /// The user that keys and groups name.
+    pub user: String,
+    /// The role, as written.
+    pub role: String,
 }
 
 #[derive(Deserialize)]
@@ -183,6 +194,7 @@ impl RawConfig {
             ("llm.ca_file".to_owned(), text(&self.llm.ca_file)),
             ("llm.reply_tokens_max".to_owned(), self.llm.reply_tokens_max.to_string()),
             ("auth.local_role".to_owned(), text(&self.auth.local_role)),
+            ("auth.os_users".to_owned(), os_users(&self.auth.os_users)),
             ("sandbox.launcher".to_owned(), text(&self.sandbox.launcher)),
             ("sandbox.minimum".to_owned(), text(&self.sandbox.minimum)),
             ("sandbox.ca_file".to_owned(), text(&self.sandbox.ca_file)),
@@ -218,6 +230,16 @@ impl RawConfig {
             })
             .collect()
     }
+}
+
+/// `[auth.os_users]` as an inline table.
+fn os_users(users: &BTreeMap<String, OsUser>) -> String {
+    let member = |name: &str, value: &str| (name.to_owned(), toml::Value::from(value));
+    let users = users.iter().map(|(name, of)| {
+        let of = toml::Table::from_iter([member("user", &of.user), member("role", &of.role)]);
+        (name.clone(), toml::Value::Table(of))
+    });
+    toml::Value::Table(users.collect()).to_string()
 }
 
 /// Puts a variable's text at `section.key`: as TOML if it is a TOML value, else as a string.

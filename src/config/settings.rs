@@ -3,7 +3,7 @@
 use super::environment;
 use super::error::ConfigError;
 use super::home::Home;
-use super::raw::RawConfig;
+use super::raw::{OsUser, RawConfig};
 use super::secret::SecretSource;
 use super::shown::Shown;
 use super::trusted;
@@ -41,6 +41,8 @@ pub struct Config {
     pub paths: BTreeMap<String, PathBuf>,
     /// Role of a command that runs without a server, as written.
     pub local_role: String,
+    /// `[auth.os_users]`: the name of a user of this host → its user and role.
+    pub os_users: BTreeMap<String, OsUser>,
     /// `[groups]`: name → users, as keys name them, or `os:root` and the like.
     pub groups: BTreeMap<String, Vec<String>>,
     /// How long a call waits for a person's approval, in milliseconds.
@@ -170,6 +172,12 @@ impl Config {
                 return Err(refuse(&format!("groups.{group}"), format!("`{wrong}` {must}")));
             }
         }
+        for (name, of) in &raw.auth.os_users {
+            if !is_user_or_group(name) || !is_user_or_group(&of.user) {
+                let must = "the name and its `user` must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
+                return Err(refuse("auth.os_users", must.to_owned()));
+            }
+        }
         check_bounds(&raw).map_err(|(key, reason)| refuse(key, reason))?;
         let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
         let secrets = SecretSource::all(&raw.secrets, &home.root);
@@ -199,6 +207,7 @@ impl Config {
             },
             paths,
             local_role: raw.auth.local_role,
+            os_users: raw.auth.os_users,
             free_bytes_min: raw.ledger.free_bytes_min.unwrap_or(limits::LEDGER_FREE_BYTES_MIN),
             segments: Segments {
                 bytes_max: raw.ledger.segment_bytes_max,

@@ -22,6 +22,8 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// library looks for in `SSL_CERT_FILE` and `SSL_CERT_DIR` too) and those of the extra file.
 pub struct Client {
     ca_file: Option<PathBuf>,
+    /// The unix socket to which every request without TLS goes, whatever its address says.
+    socket: Option<PathBuf>,
     // Two clients: reading the system's roots takes tens of milliseconds and fails on a host
     // without any, and a server on this host that speaks plain HTTP needs none.
     tls: OnceCell<reqwest::Client>,
@@ -83,7 +85,13 @@ impl Client {
     /// A client that also trusts the certificates (PEM) in `ca_file`.
     #[must_use]
     pub fn new(ca_file: Option<PathBuf>) -> Self {
-        Self { ca_file, tls: OnceCell::new(), clear: OnceCell::new() }
+        Self { ca_file, socket: None, tls: OnceCell::new(), clear: OnceCell::new() }
+    }
+
+    /// A client that sends its requests, which are without TLS, to the unix socket `socket`.
+    #[must_use]
+    pub fn on_socket(socket: PathBuf) -> Self {
+        Self { socket: Some(socket), ..Self::new(None) }
     }
 
     /// Sends JSON, or a `GET`, and reads the answer, whatever its status.
@@ -145,7 +153,8 @@ impl Client {
             let ca_file = self.ca_file.clone();
             self.tls.get_or_try_init(|| off_the_runtime(move || build_tls(ca_file))).await
         } else {
-            self.clear.get_or_try_init(|| off_the_runtime(build_clear)).await
+            let socket = self.socket.clone();
+            self.clear.get_or_try_init(|| off_the_runtime(move || build_clear(socket))).await
         }
     }
 }
@@ -180,9 +189,14 @@ fn build_tls(ca_file: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
     builder.tls_certs_merge(roots).build().map_err(|e| refuse(EgressError::sort(e).to_string()))
 }
 
-fn build_clear() -> Result<reqwest::Client, EgressError> {
+fn build_clear(socket: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
     // With an empty set of roots nothing is read, and nothing can be trusted by mistake.
-    common().tls_certs_only([]).build().map_err(EgressError::sort)
+    let clear = common().tls_certs_only([]);
+    let clear = match socket {
+        Some(path) => clear.unix_socket(path),
+        None => clear,
+    };
+    clear.build().map_err(EgressError::sort)
 }
 
 fn common() -> reqwest::ClientBuilder {

@@ -10,7 +10,7 @@ use super::rules::Rules;
 use crate::auth::Principal;
 use crate::policy::{Door, HeldOver, Over, Power, Ran};
 use crate::types::clock::Wall;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// Which other callers' objects one caller may see, under the rules in force when it was created.
@@ -21,6 +21,8 @@ pub struct Sight {
     by: Principal,
     power: Power,
     door: Door,
+    /// Other callers that are the same person.
+    same: BTreeSet<String>,
     owners: Mutex<BTreeMap<String, bool>>,
 }
 
@@ -57,11 +59,19 @@ impl Gate {
     /// No object exists that `by` could use it on.
     pub fn sight(&self, by: &Principal, power: Power, door: Door) -> Result<Sight, Refused> {
         self.holds(by, power, door)?;
-        Ok(Sight { rules: self.rules(), by: by.clone(), power, door, owners: Mutex::default() })
+        let (rules, same) = (self.rules(), BTreeSet::new());
+        Ok(Sight { rules, by: by.clone(), power, door, same, owners: Mutex::default() })
     }
 }
 
 impl Sight {
+    /// Also sees what the callers `same` own, as if it were the caller's own: other keys of the same
+    /// user, and the user of this host. A rule that forbids one of these owners still holds.
+    #[must_use]
+    pub fn of_user(self, same: BTreeSet<String>) -> Self {
+        Self { same, owners: Mutex::default(), ..self }
+    }
+
     /// Whether objects of `owner` are visible. `owner` is the name on the ledger, such as
     /// `key:Ab3dEf9h`.
     #[must_use]
@@ -72,9 +82,17 @@ impl Sight {
             return *known;
         }
         // No rule can name a single object (`lint/powers.rs`): only the owner matters.
-        let over = Over::Owned { id: "any", owner };
         // The power `run` has no owner, so its counts do not matter here.
-        let sees = may(&self.rules, &self.by, self.power, over, self.door, Ran::default()).is_ok();
+        let may_of = |owner: &str| {
+            let over = Over::Owned { id: "any", owner };
+            may(&self.rules, &self.by, self.power, over, self.door, Ran::default())
+        };
+        let sees = match may_of(owner) {
+            Ok(_) => true,
+            Err(refused) => {
+                refused.is_unpermitted() && self.same.contains(owner) && may_of(&self.by.id()).is_ok()
+            }
+        };
         owners.insert(owner.to_owned(), sees);
         sees
     }

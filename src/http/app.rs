@@ -4,7 +4,7 @@ use super::answered::Answered;
 use super::bounds::Bounds;
 use super::ready::Ready;
 use crate::agent::Agent;
-use crate::auth::Authority;
+use crate::auth::{Authority, LoginLinks};
 use crate::ledger::{Anchor, Filter, HeaderPage, Index, Order, ReadError};
 use crate::types::{Full, Share, Shares, limits};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub struct App {
     pub index: Option<Arc<Index>>,
     /// Limits concurrent exports.
     pub exports: Exports,
+    /// The login links of `par login`.
+    pub links: LoginLinks,
     /// Counts the responses.
     pub answered: Answered,
     /// Limits of requests and connections.

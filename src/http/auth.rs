@@ -1,9 +1,9 @@
-//! Authentication: the key of a request becomes a principal, which is released only for a named
-//! power.
+//! Authentication: the key of a request, or the peer of `par.sock`, becomes a principal, which is
+//! released only for a named power.
 
 use super::app::App;
 use super::connections::Mark;
-use super::middleware::Ends;
+use super::middleware::{Ends, HostUser};
 use super::problem::{Code, Problem};
 use crate::auth::Principal;
 use crate::gate::{Gate, Granted, Refused, Sight};
@@ -12,30 +12,24 @@ use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
-use std::net::IpAddr;
 
-/// A caller with a valid key. Its powers have not been checked yet.
+/// A caller with a valid key, or a known user of this host. Its powers have not been checked yet.
 #[derive(Debug)]
 pub(super) struct Caller {
     principal: Principal,
-    source: IpAddr,
+    door: Door,
     gate: Gate,
 }
 
 impl Caller {
-    /// The address that the request came from.
-    pub(super) fn source(&self) -> IpAddr {
-        self.source
-    }
-
     /// The door that the request came through.
     pub(super) fn door(&self) -> Door {
-        Door { via: Via::Http, source_ip: Some(self.source) }
+        self.door
     }
 
     /// Returns the principal if it holds `power` over the server.
     pub(super) fn holding(self, power: Power) -> Result<Principal, Problem> {
-        let _granted: Granted = self.gate.may(&self.principal, power, Over::Server, self.door())?;
+        let _granted: Granted = self.gate.may(&self.principal, power, Over::Server, self.door)?;
         Ok(self.principal)
     }
 
@@ -68,12 +62,22 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let gate = app.agent.gate().clone();
+        if let Some(HostUser(principal)) = parts.extensions.get::<HostUser>() {
+            if !presented(&parts.headers)?.is_empty() {
+                return Err(Problem::new(
+                    Code::Malformed,
+                    "`par.sock` takes no key: you are the user of this host that the kernel reports",
+                ));
+            }
+            return Ok(Self { principal: principal.clone(), door: Door::PAR_SOCK, gate });
+        }
         let ends = parts.extensions.get::<Ends>().copied();
         let ends = ends.ok_or_else(|| Problem::internal("a request has no source"))?;
         let key = presented(&parts.headers)?;
         let principal = app.authority.authenticate(key, ends.peer).await?;
         prove(&parts.extensions, &principal)?;
-        Ok(Self { principal, source: ends.peer, gate: app.agent.gate().clone() })
+        Ok(Self { principal, door: Door { via: Via::Http, source_ip: Some(ends.peer) }, gate })
     }
 }
 

@@ -6,6 +6,7 @@
 use super::app::App;
 use super::connections::{self, Mark};
 use super::problem::{Code, Problem};
+use crate::auth::Principal;
 use crate::types::RequestId;
 use axum::Router;
 use axum::body::Body;
@@ -32,6 +33,29 @@ pub(super) struct Ends {
     pub(super) local: IpAddr,
 }
 
+/// Where a request came from.
+#[derive(Clone, Debug)]
+pub(super) enum Origin {
+    /// The network: the two ends of the connection, and its mark.
+    Network(Ends, Mark),
+    /// `par.sock`: the user at the other end; `None` if no entry names the user.
+    Host(Option<HostUser>),
+}
+
+/// The peer of `par.sock`, as the kernel reports it. Its powers have not been checked.
+#[derive(Clone, Debug)]
+pub(super) struct HostUser(pub(super) Principal);
+
+impl Origin {
+    fn shown(&self) -> String {
+        match self {
+            Self::Network(ends, _) => ends.peer.to_string(),
+            Self::Host(Some(HostUser(principal))) => principal.id(),
+            Self::Host(None) => "unknown".to_owned(),
+        }
+    }
+}
+
 /// The id of a request, for its handlers.
 #[derive(Clone, Debug)]
 pub(super) struct Id(pub(super) String);
@@ -45,8 +69,7 @@ pub(super) struct AsIs;
 pub(super) async fn answer(
     app: App,
     routes: Router,
-    ends: Ends,
-    mark: Mark,
+    origin: Origin,
     request: Request<Incoming>,
     alive: impl Send + 'static,
 ) -> Result<Response<Body>, Infallible> {
@@ -56,16 +79,18 @@ pub(super) async fn answer(
     let answered = app.answered.clone();
     let mut request = request;
     request.extensions_mut().insert(Id(id.clone()));
-    request.extensions_mut().insert(mark.clone());
-    let of_body = mark.clone();
+    let from = origin.clone();
     let handler = tokio::spawn(async move {
-        let response = handle(&app, routes, ends, of_body, request).await;
+        let response = handle(&app, routes, from, request).await;
         drop(alive);
         response
     });
     let mut response = handler.await.unwrap_or_else(|e| Problem::internal(e).into_response());
     finish(&mut response, &id);
-    let response = response.map(|body| mark.answered(body));
+    let response = match &origin {
+        Origin::Network(_, mark) => response.map(|body| mark.answered(body)),
+        Origin::Host(_) => response,
+    };
     answered.count(response.status(), path == "/agent/run", started.elapsed());
     // Probes arrive all the time.
     if path == "/livez" || path == "/readyz" {
@@ -73,24 +98,32 @@ pub(super) async fn answer(
         return Ok(response);
     }
     tracing::info!(
-        request = %id, peer = %ends.peer, %method, path = %crate::types::text::visible_line(&path),
+        request = %id, peer = %origin.shown(), %method, path = %crate::types::text::visible_line(&path),
         status = response.status().as_u16(), ms = started.elapsed().as_millis(), "answered"
     );
     Ok(response)
 }
 
-async fn handle(
-    app: &App,
-    routes: Router,
-    ends: Ends,
-    mark: Mark,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    if let Err(problem) = check_host(app, ends, &request) {
-        return problem.into_response();
-    }
-    let mut request = request.map(|body| connections::read(body, mark));
-    request.extensions_mut().insert(ends);
+async fn handle(app: &App, routes: Router, origin: Origin, request: Request<Incoming>) -> Response<Body> {
+    let request = match origin {
+        Origin::Network(ends, mark) => {
+            if let Err(problem) = check_host(app, ends, &request) {
+                return problem.into_response();
+            }
+            let mut request = request;
+            request.extensions_mut().insert(ends);
+            request.extensions_mut().insert(mark.clone());
+            request.map(|body| connections::read(body, mark))
+        }
+        // No page of a browser can reach this socket, so its `Host` says nothing.
+        Origin::Host(user) => {
+            let mut request = request.map(Body::new);
+            if let Some(user) = user {
+                request.extensions_mut().insert(user);
+            }
+            request
+        }
+    };
     // A router answers every request: its error type has no values.
     match routes.oneshot(request).await {
         Ok(response) => response,

@@ -24,7 +24,9 @@
 //! * `ui/`: the dashboard
 //! * `routes`: paths of the API
 //! * `server`: accepts connections
-//! * `admin/`: the socket for users of this host
+//! * `host_socket`: a socket for users of this host
+//! * `ask`: the socket for users of this host who ask
+//! * `admin/`: the socket for users of this host who manage and answer
 
 mod problem;
 mod blocking;
@@ -42,6 +44,8 @@ mod api;
 mod ui;
 mod routes;
 mod server;
+mod host_socket;
+mod ask;
 pub mod admin;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod borders;
@@ -50,6 +54,7 @@ mod tests;
 
 pub use answered::Answered;
 pub use app::{App, Exports};
+pub use ask::{AskSocket, socket_path as ask_socket_path};
 pub use bounds::Bounds;
 pub use ready::Ready;
 pub use server::serve;

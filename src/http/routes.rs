@@ -7,6 +7,21 @@ use super::ui;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 
+/// The routes of `par.sock`: they ask, and none of them answers an approval, manages the server or
+/// reads what others asked. The proofs let a caller check the ledger before it asks.
+pub(super) fn asking(app: App) -> Router {
+    Router::new()
+        .route("/agent/run", post(runs::start))
+        .route("/runs", get(runs::list))
+        .route("/runs/{id}", get(runs::show))
+        .route("/tools", get(tools::list))
+        .route("/tools/{name}", post(runs::call))
+        .route("/audit/key", get(evidence::key))
+        .route("/audit/checkpoint", get(evidence::checkpoint))
+        .route("/audit/consistency", get(evidence::consistency))
+        .with_state(app)
+}
+
 /// Every route. Unknown paths and wrong methods become problems in `middleware`.
 pub(super) fn routes(app: App) -> Router {
     let streams = Streams::default();

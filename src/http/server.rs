@@ -4,7 +4,7 @@
 use super::app::App;
 use super::bounds::Bounds;
 use super::connections::{ConnectionSlots, HeldSlot};
-use super::middleware::{self, Ends};
+use super::middleware::{self, Ends, Origin};
 use super::routes::routes;
 use crate::types::limits;
 use axum::Router;
@@ -23,10 +23,10 @@ use tokio::sync::{mpsc, watch};
 /// hyper's smallest read buffer, in bytes.
 const READ_BUFFER_MIN: usize = 8_192;
 /// Delay after a failed accept (out of descriptors).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Held by everything that must end before the server has stopped.
-type Alive = mpsc::Sender<Infallible>;
+pub(super) type Alive = mpsc::Sender<Infallible>;
 
 /// Serves until `shutdown` is ready. Then accepts no more connections, lets open requests finish
 /// for at most `stop_max`, and returns. It also waits for runs whose client is gone.
@@ -115,7 +115,8 @@ async fn connection(
     let http = builder(&app.bounds);
     let service = service_fn(|request: Request<Incoming>| {
         let mark = held.asked(request.body().is_end_stream());
-        middleware::answer(app.clone(), routes.clone(), ends, mark, request, alive.clone())
+        let origin = Origin::Network(ends, mark);
+        middleware::answer(app.clone(), routes.clone(), origin, request, alive.clone())
     });
     let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
     let outcome = tokio::select! {
@@ -146,7 +147,7 @@ fn prepare(stream: &TcpStream) -> io::Result<Ends> {
     })
 }
 
-fn builder(bounds: &Bounds) -> http1::Builder {
+pub(super) fn builder(bounds: &Bounds) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(bounds.header_read_max)
@@ -155,7 +156,7 @@ fn builder(bounds: &Bounds) -> http1::Builder {
     http
 }
 
-async fn raised(mut flag: watch::Receiver<bool>) {
+pub(super) async fn raised(mut flag: watch::Receiver<bool>) {
     // An error means that the sender is gone, which stops the server too.
     drop(flag.wait_for(|is_raised| *is_raised).await);
 }

@@ -287,6 +287,7 @@ fn drafts() -> [Draft; 3] {
         provider: "openai".to_owned(),
         model: "m".to_owned(),
         source_ip: None,
+        via: None,
         secrets: None,
     };
     let reply = RunReplyPayload {

@@ -64,13 +64,15 @@ pub enum Via {
     Page,
     /// The admin socket.
     Socket,
+    /// `par.sock`, for users of this host who ask.
+    ParSock,
     /// A command of the owner of `data/`, without a server.
     Local,
 }
 
 impl Via {
     /// Every door.
-    pub const ALL: [Self; 4] = [Self::Http, Self::Page, Self::Socket, Self::Local];
+    pub const ALL: [Self; 5] = [Self::Http, Self::Page, Self::Socket, Self::ParSock, Self::Local];
 
     /// The name in policies.
     #[must_use]
@@ -79,6 +81,7 @@ impl Via {
             Self::Http => "http",
             Self::Page => "page",
             Self::Socket => "socket",
+            Self::ParSock => "par_sock",
             Self::Local => "local",
         }
     }
@@ -93,6 +96,8 @@ impl Via {
 impl Door {
     /// The admin socket, which has no network address.
     pub const SOCKET: Self = Self { via: Via::Socket, source_ip: None };
+    /// `par.sock`, which has no network address.
+    pub const PAR_SOCK: Self = Self { via: Via::ParSock, source_ip: None };
     /// A command without a server.
     pub const LOCAL: Self = Self { via: Via::Local, source_ip: None };
 }

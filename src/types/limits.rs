@@ -79,8 +79,14 @@ pub const SEGMENT_BYTES_MAX_MIN: u64 = 64 << 10;
 pub const SETTLE_MS_MAX: u64 = 2_000;
 /// Interval between two checks for payloads past their age, in milliseconds.
 pub const EXPIRY_EVERY_MS_MAX: u64 = 60_000;
-/// Open connections on the admin socket.
+/// Open connections on the admin socket, of those who manage, and of those who only answer.
 pub const ADMIN_CONNECTIONS_MAX: usize = 8;
+/// Open connections on the admin socket of one user who only answers.
+pub const USER_ADMIN_CONNECTIONS_MAX: usize = 2;
+/// Open connections on `par.sock`.
+pub const ASK_CONNECTIONS_MAX: usize = 64;
+/// Open connections on `par.sock` of one user.
+pub const USER_ASK_CONNECTIONS_MAX: usize = 16;
 /// Concurrent runs.
 pub const RUNS_RUNNING_MAX: usize = 16;
 /// Concurrent runs of one key.
@@ -284,6 +290,10 @@ pub const LOGIN_IDLE_MS_MAX: u64 = 12 * 3_600_000;
 pub const LOGIN_LIFE_MS_MAX: u64 = 7 * 24 * 3_600_000;
 /// Age of a login that may still approve a call, in milliseconds.
 pub const LOGIN_FRESH_MS_MAX: u64 = 15 * 60_000;
+/// How long a login link can be used, in milliseconds.
+pub const LOGIN_LINK_MS_MAX: u64 = 60_000;
+/// Login links that were made and not used.
+pub const LOGIN_LINKS_MAX: usize = 64;
 /// Open logins of the dashboard.
 pub const LOGINS_MAX: usize = 512;
 /// Open logins of one key; a further one ends the oldest.

@@ -139,3 +139,84 @@ fn post(server: &Server, path: &str, headers: &str, fields: &str) -> Answer {
     let headers = format!("{headers}Content-Type: application/x-www-form-urlencoded\r\n");
     server.send("POST", path, &headers, fields.as_bytes())
 }
+
+/// Asking and answering are two logins: the one that answers is opened by a link of `par login`,
+/// after the question was asked.
+#[test]
+fn a_login_link_answers_what_was_asked_before_it() {
+    let people = People::new();
+    let server = people.home.serve();
+    let link = || {
+        let link = people.home.expect(0, &["login"]);
+        let (address, code) = link.trim().split_once('#').expect("a fragment");
+        assert_eq!(address, format!("http://{}/ui/login", server.address));
+        code.to_owned()
+    };
+    let early = link();
+    let before = log_in(&server, &early);
+    let (run, asked) = people.ask(&server, &people.list());
+    let page = format!("/ui/approvals/{}", asked["id"].as_str().expect("id"));
+    let hash = asked["call_hash"].as_str().expect("hash");
+    let answer = |login: &str| {
+        let shown = text(&server.send("GET", &page, login, b"").body);
+        let token = shown.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let fields = format!("answer=grant&call_hash={hash}&proof={PROOF}&token={}", token.expect("a token"));
+        post(&server, &page, &format!("{login}{OWN}"), &fields)
+    };
+    let refused = answer(&before);
+    assert_eq!(refused.status, 403, "{}", text(&refused.body));
+    assert!(text(&refused.body).contains("older than the question"), "{}", text(&refused.body));
+    assert_eq!(people.state(&server, &asked), "pending");
+    let late = link();
+    let after = log_in(&server, &late);
+    assert_eq!(post(&server, "/ui/login", OWN, &format!("key={late}")).status, 401, "once");
+    let granted = answer(&after);
+    assert_eq!(granted.status, 303, "{}", text(&granted.body));
+    assert_eq!(people.ended(&server, &run)["status"], "done");
+    let grant = people.home.entries(&["kind:approval.grant"]).pop().expect("granted");
+    assert!(grant["principal"].as_str().is_some_and(|by| by.starts_with("os:")), "{grant}");
+    let entry = people.home.entry(grant["seq"].as_u64().expect("seq"));
+    assert_eq!(entry["payload"]["power"]["request"]["context"]["via"], "page", "{entry}");
+    for code in [&early, &late] {
+        assert!(!server.log().contains(code.as_str()), "the log holds a code");
+    }
+    assert_eq!(server.stop(), Some(0));
+    people.home.expect(0, &["audit", "verify"]);
+}
+
+/// Finding B2: an approver saw neither the question nor the run that they answer for. They see that,
+/// and nothing of others.
+#[test]
+fn an_approver_sees_the_run_that_asks_and_no_other() {
+    let people = People::new();
+    let server = people.home.serve();
+    let (run, asked) = people.ask(&server, &people.list());
+    let other = server.run(&people.asker, "health_check()").json();
+    let login = log_in(&server, &people.ben);
+    let look = |path: &str| server.send("GET", path, &login, b"");
+    let id = asked["id"].as_str().expect("id");
+    for view in ["", "?view=reader", "?view=json"] {
+        let page = look(&format!("/ui/approvals/{id}/run{view}"));
+        assert_eq!(page.status, 200, "{view}: {}", text(&page.body));
+        assert!(text(&page.body).contains("list_dir"), "{view}: {}", text(&page.body));
+    }
+    let word = |run: &serde_json::Value| run["run"].as_str().expect("run").to_owned();
+    for path in [
+        "/ui/runs".to_owned(),
+        format!("/ui/runs/{}", word(&run)),
+        format!("/ui/runs/{}", word(&other)),
+        "/ui/audit".to_owned(),
+        "/ui/audit/1".to_owned(),
+        "/ui/events".to_owned(),
+        "/ui/tools".to_owned(),
+        "/ui/health".to_owned(),
+    ] {
+        assert_eq!(look(&path).status, 403, "{path}");
+    }
+    assert_eq!(look("/ui/approvals/apr_01JD0000000000000000000000/run").status, 404);
+    let granted = crate::approval::grant(&server, &people.ben, &asked);
+    assert_eq!(granted.status, 200, "{}", text(&granted.body));
+    people.ended(&server, &run);
+    let page = text(&look(&format!("/ui/approvals/{id}/run")).body);
+    assert!(page.contains("Answer"), "the answer is there once the run has one: {page}");
+}

@@ -38,6 +38,8 @@ mod stream;
 mod terminal;
 // A home for one person, and one for several.
 mod people; // as an ordinary user too
+// Users of this host ask without a key.
+mod ask;
 // Many clients without a key, and one key that takes what it can, leave enough for others.
 mod crowd;
 // Rules are replaced while calls are in progress.

@@ -259,7 +259,7 @@ fn a_run_that_has_read_untrusted_text_is_narrowed() {
     let line = shown.lines().find(|line| line.starts_with("has read")).expect("named").to_owned();
     assert!(line.contains(canonical.to_str().expect("UTF-8")) && line.contains("read_file"), "{shown}");
     house.model.play([]);
-    house.home.expect(0, &["approval", "approve", &id, "--yes"]);
+    assert!(house.home.approve(&id, &[]).status.success());
     let run = format!("/runs/{}", waits["run"].as_str().expect("run"));
     let viewer = house.home.key("viewer", "viewer");
     let mut ended = Value::Null;

@@ -67,7 +67,7 @@ fn a_person_alone_deploys() {
         serde_json::from_str(home.expect(0, &["approval", "list", "--json"]).trim()).expect("one");
     assert_eq!((&asked["confirm"], &asked["groups"]), (&json!(true), &json!([])), "{asked}");
     let id = asked["id"].as_str().expect("id");
-    let done = home.par(&["approval", "approve", id, "--yes", "--json"]);
+    let done = home.approve(id, &["--json"]);
     let reply: Value = serde_json::from_str(text(&done.stdout).trim()).expect("reply");
     assert_eq!(reply["status"], "done", "{reply}");
     if reply["steps"][0]["status"] == "refused" {
@@ -82,6 +82,6 @@ fn a_person_alone_deploys() {
     home.expect(4, &["run", DEPLOY]);
     let asked: Value =
         serde_json::from_str(home.expect(0, &["approval", "list", "--json"]).trim()).expect("one");
-    let own = home.par(&["approval", "approve", asked["id"].as_str().expect("id"), "--yes"]);
+    let own = home.approve(asked["id"].as_str().expect("id"), &[]);
     assert_eq!(own.status.code(), Some(3), "{}", text(&own.stderr));
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the product's own binary and its installer")]
 
 pub(crate) mod halves;
+mod sockets;
 mod watched;
 
 use crate::support::{binary, copy_folder, is_root, launcher_binary, text};
@@ -138,6 +139,7 @@ fn installs_into_a_folder_and_again_without_harm() {
         "usr/bin/par",
         "usr/bin/par-launcher",
         "usr/lib/systemd/system/par.service",
+        "usr/lib/systemd/system/par.socket",
         "usr/lib/systemd/system/par-launcher.socket",
         "usr/lib/systemd/system/par-launcher@.service",
         "usr/lib/sysusers.d/par.conf",
@@ -309,7 +311,7 @@ fn the_units_are_in_order() {
         std::fs::write(units.join(name), unit.replace("/usr/bin/", &bin)).expect("unit");
     }
     let at = |name: &str| units.join(name).display().to_string();
-    let files = [at("par.service"), at("par-launcher.socket"), at("par-launcher@.service")];
+    let files = ["par.service", "par.socket", "par-launcher.socket", "par-launcher@.service"].map(at);
     let verified = Command::new("systemd-analyze")
         .arg("verify")
         .args(&files)

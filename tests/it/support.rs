@@ -103,6 +103,19 @@ impl TestHome {
         text(&output.stdout)
     }
 
+    /// The end of the digest that an approval repeats, as its card shows it.
+    pub(crate) fn card(&self, id: &str) -> String {
+        let shown: Value =
+            serde_json::from_str(&self.expect(0, &["approval", "show", id, "--json"])).expect("JSON");
+        let digest = shown["card"].as_str().or_else(|| shown["call_hash"].as_str()).expect("digest");
+        digest[digest.len() - 4..].to_owned()
+    }
+
+    /// Runs `par approval approve` without a terminal.
+    pub(crate) fn approve(&self, id: &str, more: &[&str]) -> Output {
+        self.par(&[&["approval", "approve", id, "--card", &self.card(id)], more].concat())
+    }
+
     /// Creates a key; returns its text.
     pub(crate) fn key(&self, name: &str, role: &str) -> String {
         self.expect(0, &["key", "create", name, "--role", role]).trim().to_owned()

@@ -51,26 +51,47 @@ fn typed(master: OwnedFd, prompt: &str, keys: &str) -> String {
     text(&seen)
 }
 
+/// What was typed before the card was there is discarded, even if it is the right answer.
+#[test]
+fn what_was_typed_ahead_approves_nothing() {
+    let people = People::new();
+    let home = &people.home;
+    let server = home.serve();
+    let (_, approval) = people.ask(&server, &people.list());
+    let id = approval["id"].as_str().expect("id");
+    let pty = openpty(None, None).expect("a pseudo-terminal");
+    let end = || Stdio::from(pty.slave.try_clone().expect("descriptor"));
+    let mut master = File::from(pty.master.try_clone().expect("descriptor"));
+    master.write_all(format!("{}\n", home.card(id)).as_bytes()).expect("typed ahead");
+    let mut command = home.command(&["approval", "approve", id]);
+    let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("par starts");
+    drop((command, pty.slave));
+    let screen = typed(pty.master, PROMPT, "\u{4}");
+    assert_eq!(child.wait().expect("ends").code(), Some(1), "{screen}");
+    assert!(screen.contains("not approved"), "{screen}");
+    assert_eq!(people.state(&server, &approval), "pending");
+}
+
 fn pending(home: &TestHome) -> Vec<Value> {
     let listed = home.expect(0, &["approval", "list", "--json"]);
     listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-const PROMPT: &str = "Approve this call? [y/N] ";
+const PROMPT: &str = "type the last four characters of the digest above: ";
 
-/// Only a plain yes approves; an end of input, nothing, or anything else is a refusal that leaves
-/// the request open.
+/// Only the end of the digest that was shown approves; an end of input, nothing, a yes or anything
+/// else is a refusal that leaves the request open.
 #[test]
-fn only_a_typed_yes_approves_at_a_terminal() {
+fn only_the_end_of_the_digest_approves_at_a_terminal() {
     let people = People::new();
     let home = &people.home;
     let server = home.serve();
     let (run, approval) = people.ask(&server, &people.list());
     let id = approval["id"].as_str().expect("id");
     let approve = ["approval", "approve", id];
-    for keys in
-        ["n\n", "\n", "\u{4}", "N\n", "no\n", "yy\n", "yes please\n", "\u{1b}[Ay\n", "ja\n", "y\u{15}\n"]
-    {
+    let card = home.card(id);
+    let (longer, erased) = (format!("0{card}\n"), format!("{card}\u{15}\n"));
+    for keys in ["n\n", "\n", "\u{4}", "y\n", "yes\n", "zzzz\n", "\u{1b}[Ay\n", &longer, &erased] {
         let seen = on_terminal(home, &approve, false, PROMPT, keys);
         assert_eq!(seen.code, Some(1), "{keys:?}: {}", seen.screen);
         assert!(seen.screen.contains("not approved"), "{keys:?}: {}", seen.screen);
@@ -82,15 +103,16 @@ fn only_a_typed_yes_approves_at_a_terminal() {
     let seen = on_terminal(home, &approve, true, PROMPT, "n\n");
     assert_eq!((seen.code, seen.stdout.as_str()), (Some(1), ""), "{}", seen.screen);
     assert!(seen.screen.contains("list_dir") && seen.screen.contains("release-list"), "{}", seen.screen);
-    let seen = on_terminal(home, &approve, true, PROMPT, "y\n");
+    let seen = on_terminal(home, &approve, true, PROMPT, &format!("{card}\n"));
     assert_eq!(seen.code, Some(0), "{}", seen.screen);
     let told: Value = serde_json::from_str(&seen.stdout).expect("one object");
     assert_eq!(told["id"], approval["id"], "{told}");
     assert_eq!(people.ended(&server, &run)["status"], "done");
-    for keys in ["Y\n", " yes \n"] {
+    for spelt in [str::to_ascii_uppercase, str::to_ascii_lowercase] {
         let (run, approval) = people.ask(&server, &people.list());
-        let approve = ["approval", "approve", approval["id"].as_str().expect("id")];
-        let seen = on_terminal(home, &approve, false, PROMPT, keys);
+        let id = approval["id"].as_str().expect("id");
+        let keys = format!(" {} \n", spelt(&home.card(id)));
+        let seen = on_terminal(home, &["approval", "approve", id], false, PROMPT, &keys);
         assert!(seen.code == Some(0) && seen.screen.contains("granted"), "{keys:?}: {}", seen.screen);
         assert_eq!(people.ended(&server, &run)["status"], "done");
     }
@@ -111,7 +133,8 @@ fn a_run_on_a_terminal_waits_and_its_confirmation_is_asked_beside_it() {
     assert!(home.entries(&["kind:call.result"]).is_empty(), "what was typed there does not approve");
     let no = on_terminal(home, &["approval", "approve", id], false, PROMPT, "\u{4}");
     assert_eq!((no.code, pending(home).len()), (Some(1), 1), "{}", no.screen);
-    let yes = on_terminal(home, &["approval", "approve", id], false, PROMPT, "y\n");
+    let card = format!("{}\n", home.card(id));
+    let yes = on_terminal(home, &["approval", "approve", id], false, PROMPT, &card);
     assert_eq!(yes.code, Some(0), "{}", yes.screen);
     assert!(yes.screen.contains("the notes"), "the run went on here: {}", yes.screen);
     until("it is answered", || pending(home).is_empty());

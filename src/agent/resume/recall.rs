@@ -11,6 +11,7 @@ use crate::gate::{self, Recall};
 use crate::ledger::payload::{CallProposed, ModelReplyPayload, RunRequestPayload};
 use crate::ledger::{Filter, Header, Kind, Ledger, Order, Payload, ReadError, Stored};
 use crate::llm::{Conversation, ModelReply, Stop};
+use crate::policy::{Door, Via};
 use crate::secrets::{self, Clean};
 use crate::tools::ProposedCall;
 use crate::types::{Digest, RunId, SessionId, limits};
@@ -114,11 +115,18 @@ fn begun(
     let calls_max = u32::try_from(asked.calls_max).map_err(|_| missing("bound of calls"))?;
     let calls_max = calls_max.min(limits::CALLS_PER_RUN_MAX);
     let source_ip = asked.source_ip.as_ref().and_then(|ip| ip.parse().ok());
+    // An entry of an earlier version does not say: it came with a key, or without a server.
+    let is_of_key = request.header.str("principal").is_some_and(|owner| owner.starts_with("key:"));
+    let via = match asked.via.as_deref() {
+        Some(word) => Via::parse(word).ok_or_else(|| missing("known door"))?,
+        None if is_of_key => Via::Http,
+        None => Via::Local,
+    };
     let mut conversation = Conversation::new(run::SYSTEM.to_owned());
     conversation.push_user(agent.secrets().clean(asked.message.clone()));
     let session = agent.session(session_id.as_str(), calls_max);
     Ok(RecalledRun {
-        begun: Begun { run: run.clone(), session_id, session, source_ip },
+        begun: Begun { run: run.clone(), session_id, session, door: Door { via, source_ip } },
         first,
         conversation,
         steps: Vec::new(),

@@ -8,16 +8,15 @@ use super::recall::{self, FoundRun};
 use crate::agent::api::{RunError, RunReply, RunStatus};
 use crate::agent::shared::Agent;
 use crate::agent::{run, views};
-use crate::auth::{Authority, Principal, Refusal, Role, Source};
+use crate::auth::{Authority, Principal, Refusal};
 use crate::gate::{AnswerError, Gate};
 use crate::ledger::{AppendError, Draft, ReadError, Ref};
 use crate::llm::{Direct, Proposer, Provider};
-use crate::policy::{Door, Over, Power, Via};
+use crate::policy::{Door, Over, Power};
 use crate::types::clock::Wall;
 use crate::types::{RunId, limits};
 use rusqlite::OptionalExtension as _;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -25,10 +24,8 @@ use tokio::task::JoinSet;
 /// Finds the principals under which runs resume, as far as they may still run.
 #[derive(Clone, Debug)]
 pub struct Requesters {
-    /// The keys.
+    /// The keys and the users of this host.
     pub authority: Authority,
-    /// The role of commands without a server.
-    pub local: Role,
 }
 
 /// Why a run did not resume.
@@ -77,7 +74,7 @@ impl Agent {
             FoundRun::Ready(recalled, provider) => (recalled, provider),
             FoundRun::NotReady => return Ok(None),
         };
-        let principal = match requesters.recall(self.gate(), &owner, recalled.begun.source_ip).await {
+        let principal = match requesters.recall(self.gate(), &owner, recalled.begun.door).await {
             Ok(principal) => principal,
             // This does not speak against the key: whether it may still run is unknown.
             Err(Refusal::Unreadable | Refusal::Mismatch) => {
@@ -142,19 +139,10 @@ impl Agent {
 }
 
 impl Requesters {
-    /// The principal that asked from `source_ip`, if it may still run from there.
-    async fn recall(
-        &self,
-        gate: &Gate,
-        owner: &str,
-        source_ip: Option<IpAddr>,
-    ) -> Result<Principal, Refusal> {
-        let principal = self.authority.recall(owner, self.local).await?;
-        let via = match principal.source() {
-            Source::Key { .. } => Via::Http,
-            Source::Os { .. } => Via::Local,
-        };
-        match gate.may(&principal, Power::Run, Over::Server, Door { via, source_ip }) {
+    /// The principal that asked through `door`, if it may still run through it.
+    async fn recall(&self, gate: &Gate, owner: &str, door: Door) -> Result<Principal, Refusal> {
+        let principal = self.authority.recall(owner).await?;
+        match gate.may(&principal, Power::Run, Over::Server, door) {
             Ok(_) => Ok(principal),
             Err(why) => {
                 tracing::warn!(principal = owner, %why, "the requester may no longer run");

@@ -20,7 +20,8 @@ impl RunWalk<'_> {
             tools: self.shown_tools(),
             provider: self.provider.name().to_owned(),
             model: self.provider.model().to_owned(),
-            source_ip: self.source_ip.map(|ip| ip.to_string()),
+            source_ip: self.door.source_ip.map(|ip| ip.to_string()),
+            via: Some(self.door.via.as_str().to_owned()),
             secrets: message.found().counts(),
         })
     }

@@ -7,17 +7,17 @@ use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::gate::CallContext;
 use crate::llm::{Conversation, Provider, ToolOffer};
-use crate::policy::Session;
+use crate::policy::{Door, Session};
 use crate::tools::Manifest;
 use crate::types::{RunId, SessionId, clock, limits};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// One active run.
 pub(super) struct RunWalk<'a> {
     pub(super) agent: &'a Agent,
     pub(super) principal: &'a Principal,
-    pub(super) source_ip: Option<IpAddr>,
+    /// How the request reached PAR.
+    pub(super) door: Door,
     pub(super) provider: Arc<dyn Provider>,
     pub(super) run: RunId,
     pub(super) session_id: SessionId,
@@ -44,12 +44,12 @@ impl<'a> RunWalk<'a> {
         provider: Arc<dyn Provider>,
         begun: Begun,
     ) -> Self {
-        let Begun { run, session_id, session, source_ip } = begun;
+        let Begun { run, session_id, session, door } = begun;
         let offers = offers(agent, principal, &session);
         RunWalk {
             agent,
             principal,
-            source_ip,
+            door,
             provider,
             run,
             session_id,
@@ -71,7 +71,7 @@ impl<'a> RunWalk<'a> {
             run: &self.run,
             session_id: &self.session_id,
             session: &self.session,
-            source_ip: self.source_ip,
+            source_ip: self.door.source_ip,
             said: self.said.as_deref(),
         }
     }

@@ -4,11 +4,10 @@ use crate::agent::api::{Step, Usage};
 use crate::gate::{Asked, ToolResult};
 use crate::ledger::Draft;
 use crate::llm::{Conversation, ModelReply};
-use crate::policy::Session;
+use crate::policy::{Door, Session};
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{RunId, SessionId};
-use std::net::IpAddr;
 
 /// What is fixed when a run begins.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) run: RunId,
     pub(in crate::agent) session_id: SessionId,
     pub(in crate::agent) session: Session,
-    pub(in crate::agent) source_ip: Option<IpAddr>,
+    pub(in crate::agent) door: Door,
 }
 
 /// A run rebuilt from its entries, up to where it resumes.

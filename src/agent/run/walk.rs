@@ -10,22 +10,22 @@ use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::AppendError;
 use crate::llm::{ModelRequest, Provider};
+use crate::policy::Door;
 use crate::types::{RunId, SessionId, clock, limits};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Walks `request` to its reply. Returns after the reply is durable.
 pub(in crate::agent) async fn walk(
     agent: &Agent,
     principal: &Principal,
-    source_ip: Option<IpAddr>,
+    door: Door,
     request: RunRequest,
     provider: Arc<dyn Provider>,
 ) -> Result<RunReply, RunError> {
     let (run, session_id) = (RunId::generate(), SessionId::generate());
     let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
     let session = agent.session(session_id.as_str(), calls_max);
-    let mut walk = RunWalk::new(agent, principal, provider, Begun { run, session_id, session, source_ip });
+    let mut walk = RunWalk::new(agent, principal, provider, Begun { run, session_id, session, door });
     let ended = walk.begin(request).await;
     walk.recorded(ended)
 }

@@ -92,7 +92,8 @@ pub(in crate::agent) fn list(
         .collect()
 }
 
-fn owners(ledger: &Ledger) -> Result<Vec<String>, rusqlite::Error> {
+/// The callers that have begun runs, by their names on the ledger.
+pub(in crate::agent) fn owners(ledger: &Ledger) -> Result<Vec<String>, rusqlite::Error> {
     ledger.state(|state| {
         let mut owners = state.prepare_cached("SELECT DISTINCT owner FROM run")?;
         owners.query_map([], |row| row.get(0))?.collect()

@@ -19,5 +19,5 @@ pub use list::{Figures, RunQuery, RunRow};
 pub use project::PROJECTION;
 
 pub(super) use find::find;
-pub(super) use list::list;
+pub(super) use list::{list, owners};
 pub(super) use step::{range, step};

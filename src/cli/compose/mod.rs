@@ -26,7 +26,7 @@ mod agent;
 mod callers;
 
 pub(super) use agent::{agent, provider};
-pub(super) use callers::{authority, local_principal, requesters};
+pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
 pub(super) use ledger::{PROJECTIONS, files, open_ledger, start_drafts};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};

@@ -18,12 +18,12 @@ impl Server {
         Ok(self)
     }
 
-    /// Sends a run to a server whose log extends what this caller remembers of it, and remembers
-    /// the checkpoint in the reply. Blocking.
-    pub(in crate::cli) fn run(&self, body: &Value) -> Result<RunReply, Fail> {
+    /// Sends a run, or one call of a tool, to a server whose log extends what this caller remembers
+    /// of it, and remembers the checkpoint in the reply. Blocking.
+    pub(in crate::cli) fn run(&self, path: &str, body: &Value) -> Result<RunReply, Fail> {
         check_log(self, &self.address)?;
         let known_log = known::find(&self.address)?;
-        let reply = self.runtime.block_on(server::post(&self.client, &self.url, &self.key, body))?;
+        let reply = server::reply(&self.url, self.ask(path, Some(body))?)?;
         match reply.ledger.as_ref().and_then(|ledger| ledger.checkpoint.as_deref()) {
             Some(note) => check_checkpoint(self, &self.address, known_log, note)?,
             None => check_log(self, &self.address)?,

@@ -4,12 +4,17 @@ use super::known;
 use crate::agent::RunReply;
 use crate::cli::compose;
 use crate::cli::exit::{self, Fail};
-use crate::config::{Home, client_key};
+use crate::config::{Home, client_key, socket_folders};
 use crate::egress::{Client, Credential, Endpoint, HttpRequest, Response};
+use crate::http::ask_socket_path;
 use crate::ledger::{Files, Lock};
 use crate::types::{Secret, limits, text};
 use serde_json::Value;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+/// The address of a server behind `par.sock`, as its requests and error messages name it.
+const SOCKET_URL: &str = "http://par.sock";
 
 /// Returns the URL of the server that holds the ledger's lock, if one does.
 pub(in crate::cli) fn url(files: &Files) -> Option<String> {
@@ -17,10 +22,11 @@ pub(in crate::cli) fn url(files: &Files) -> Option<String> {
     holder.lines().find_map(|line| line.strip_prefix("url=")).map(str::to_owned)
 }
 
-/// A server, and the caller's key for it.
+/// A server, and how this caller reaches it.
 pub(in crate::cli) struct Server {
     pub(super) url: String,
-    pub(super) key: Secret,
+    /// The caller's key; `None` over `par.sock`, where the kernel says who asks.
+    pub(super) key: Option<Secret>,
     /// The address under which its log is known.
     pub(super) address: String,
     pub(super) client: Client,
@@ -41,21 +47,52 @@ impl Server {
         let key = client_key().map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?.ok_or_else(no_key)?;
         Ok(Self {
             url: url.to_owned(),
-            key,
+            key: Some(key),
             address: url.trim_end_matches('/').to_owned(),
             client: Client::new(None),
             runtime: compose::runtime()?,
         })
     }
 
+    /// The server of a home, for asking: over the network with the caller's key if there is one,
+    /// else through `par.sock`; `None` if no server runs. Its log is known under the home.
+    pub(in crate::cli) fn of_home(home: &Home) -> Result<Option<Self>, Fail> {
+        let url = url(&Files::below(&home.data));
+        let has_key = client_key().map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?.is_some();
+        if let Some(url) = url.as_deref().filter(|_| has_key) {
+            return Self::with_home_key(url, home).map(Some);
+        }
+        match (Self::on_ask_socket(home)?, url) {
+            (Some(server), _) => Ok(Some(server)),
+            (None, Some(url)) => Self::with_home_key(&url, home).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The server of a home through `par.sock`, if this user can connect to it.
+    pub(in crate::cli) fn on_ask_socket(home: &Home) -> Result<Option<Self>, Fail> {
+        let mut sockets = socket_folders(&home.data).into_iter().map(|folder| ask_socket_path(&folder));
+        let Some(socket) = sockets.find(|socket| UnixStream::connect(socket).is_ok()) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            url: SOCKET_URL.to_owned(),
+            key: None,
+            address: known::address(home),
+            client: Client::on_socket(socket),
+            runtime: compose::runtime()?,
+        }))
+    }
+
     /// The server of a home. Its log is known under the home, wherever the server listens.
-    pub(in crate::cli) fn with_home_key(url: &str, home: &Home) -> Result<Self, Fail> {
+    fn with_home_key(url: &str, home: &Home) -> Result<Self, Fail> {
         Ok(Self { address: known::address(home), ..Self::at(url)? })
     }
 
     /// Requests `path` and returns plain text. Blocking.
     pub(in crate::cli) fn text(&self, path: &str) -> Result<String, Fail> {
-        let bytes = self.runtime.block_on(exchange(&self.client, &self.url, &self.key, path, None))?;
+        let bytes =
+            self.runtime.block_on(exchange(&self.client, &self.url, self.key.as_ref(), path, None))?;
         String::from_utf8(bytes).map_err(|_| Fail::failed(format!("{}: the answer is not text", self.url)))
     }
 
@@ -65,7 +102,7 @@ impl Server {
         let endpoint = Endpoint::parse(&self.url, path).map_err(Fail::failed)?;
         let ask = HttpRequest {
             endpoint: &endpoint,
-            credential: Some(Credential::Bearer(&self.key)),
+            credential: self.key.as_ref().map(Credential::Bearer),
             headers: &[("accept", "text/event-stream")],
             body: None,
             // The server sends a comment every 15 seconds.
@@ -90,7 +127,7 @@ impl Server {
 
     /// Requests `path`, with `POST` if there is a body. Blocking.
     pub(in crate::cli) fn ask(&self, path: &str, body: Option<&Value>) -> Result<Value, Fail> {
-        self.runtime.block_on(ask(&self.client, &self.url, &self.key, path, body))
+        self.runtime.block_on(ask(&self.client, &self.url, self.key.as_ref(), path, body))
     }
 }
 
@@ -101,14 +138,17 @@ pub(in crate::cli) async fn post(
     key: &Secret,
     body: &Value,
 ) -> Result<RunReply, Fail> {
-    let reply = ask(client, url, key, "/agent/run", Some(body)).await?;
+    reply(url, ask(client, url, Some(key), "/agent/run", Some(body)).await?)
+}
+
+pub(super) fn reply(url: &str, reply: Value) -> Result<RunReply, Fail> {
     serde_json::from_value(reply).map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
 }
 
 async fn ask(
     client: &Client,
     url: &str,
-    key: &Secret,
+    key: Option<&Secret>,
     path: &str,
     body: Option<&Value>,
 ) -> Result<Value, Fail> {
@@ -120,7 +160,7 @@ async fn ask(
 async fn exchange(
     client: &Client,
     url: &str,
-    key: &Secret,
+    key: Option<&Secret>,
     path: &str,
     body: Option<&Value>,
 ) -> Result<Vec<u8>, Fail> {
@@ -128,7 +168,7 @@ async fn exchange(
     let body = body.map(Value::to_string);
     let ask = HttpRequest {
         endpoint: &endpoint,
-        credential: Some(Credential::Bearer(key)),
+        credential: key.map(Credential::Bearer),
         headers: &[],
         body: body.as_ref().map(String::as_bytes),
         deadline: Duration::from_millis(limits::RUN_MS_MAX + limits::MODEL_MS_MAX),

@@ -1,6 +1,7 @@
 //! The front: under a supervisor, or alone if launchers are reached through a socket.
 
 use super::notify::Notify;
+use super::passed::Passed;
 use super::serving::Serving;
 use super::signals::Signals;
 use crate::cli::compose::{self, logs};
@@ -27,7 +28,7 @@ pub(super) fn alone(
     // The launcher reads the tools too: if they are invalid, this error names the place.
     rules::load_or_close(&config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
     let seed = sandbox::dial(socket).map_err(Fail::failed)?;
-    front(config, what, seed, work)
+    front(config, what, seed, Passed::take()?, work)
 }
 
 /// Serves in a separate front process next to a launcher while `work` runs, and returns its exit
@@ -41,13 +42,14 @@ pub(in crate::cli) fn supervise(
 ) -> Result<u8, Fail> {
     let spec = Spec::from_config(&config);
     let etc = config.home.clone();
-    let served = sandbox::serve(&spec, move |seed| match front(config, what, seed, work) {
-        Ok(code) => code,
-        Err(fail) => {
-            show::note(&format!("par: {fail}"));
-            fail.code
-        }
-    });
+    let served =
+        sandbox::serve(&spec, move |seed| match front(config, what, seed, Passed::default(), work) {
+            Ok(code) => code,
+            Err(fail) => {
+                show::note(&format!("par: {fail}"));
+                fail.code
+            }
+        });
     served.map_err(|e| match Config::load(etc).map_err(Fail::usage).and_then(|c| compose::load_rules(&c)) {
         // The launcher reads the tools too: if they are invalid, this error names the place.
         Err(fail) => fail,
@@ -59,6 +61,7 @@ fn front(
     config: Config,
     what: &'static str,
     seed: LinkSeed,
+    passed: Passed,
     work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     // Before anything is logged.
@@ -100,7 +103,7 @@ fn front(
         let reloader = Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config);
         let index = index(&ledger);
         let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify, dials };
-        let code = serving.serve(listener, signals, work).await?;
+        let code = serving.serve(listener, passed, signals, work).await?;
         let stop = Draft::new(StopPayload { command: what.to_owned() });
         let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;
         Ok(code)

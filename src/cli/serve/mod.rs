@@ -4,6 +4,7 @@
 //! # Layout
 //!
 //! * `launcher`: `par launcher`
+//! * `passed`: sockets that the service manager passed
 //! * `notify`: messages to the service manager
 //! * `watch`: checks the launcher and replaces it
 //! * `signals`: signals of the process
@@ -11,6 +12,7 @@
 //! * `front`: start and end of a front
 
 mod launcher;
+mod passed;
 mod notify;
 mod watch;
 mod signals;

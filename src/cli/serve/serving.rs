@@ -1,14 +1,15 @@
 //! A server that answers requests until it is stopped.
 
 use super::notify::Notify;
+use super::passed::Passed;
 use super::signals::Signals;
 use super::watch::watch_launcher;
-use crate::agent::Agent;
-use crate::auth::Authority;
+use crate::agent::{Agent, Requesters};
+use crate::auth::{Authority, LoginLinks};
 use crate::cli::compose;
 use crate::cli::exit::Fail;
 use crate::config::Config;
-use crate::http::{self, Answered, App, Bounds, Ready};
+use crate::http::{self, Answered, App, AskSocket, Bounds, Ready};
 use crate::ledger::{Anchor, Follower, Index};
 use crate::rules::Reloader;
 use crate::sandbox;
@@ -33,6 +34,7 @@ impl Serving {
     pub(super) async fn serve(
         &self,
         listener: TcpListener,
+        passed: Passed,
         signals: Signals,
         work: impl AsyncFnOnce(&Self, Signals) -> Result<u8, Fail>,
     ) -> Result<u8, Fail> {
@@ -45,19 +47,25 @@ impl Serving {
             anchor: self.anchor.clone(),
             index: self.index.clone(),
             exports: http::Exports::default(),
+            links: LoginLinks::empty().map_err(Fail::failed)?,
             answered: Answered::default(),
             bounds: Bounds::default(),
         };
-        let admin = http::admin::Socket::open(&self.config.home.data)
+        let (data, users) = (&self.config.home.data, compose::os_users(&self.config)?);
+        let admin = http::admin::Socket::open(data, users.clone(), passed.admin)
             .map_err(|e| Fail::usage(format!("the admin socket: {e}")))?;
+        let ask =
+            AskSocket::open(data, users, passed.ask).map_err(|e| Fail::usage(format!("`par.sock`: {e}")))?;
         sandbox::narrow_front(self.dials).map_err(Fail::failed)?;
         let room = http::admin::Room {
             authority: self.authority.clone(),
             agent: self.agent.clone(),
+            links: app.links.clone(),
             reloader: self.reloader.clone(),
         };
         let admin = tokio::spawn(admin.serve(room, raised(stopping.clone())));
-        let requesters = compose::requesters(&self.config, self.authority.clone())?;
+        let ask = tokio::spawn(ask.serve(app.clone(), raised(stopping.clone())));
+        let requesters = Requesters { authority: self.authority.clone() };
         let (attendant, stopped) = (self.agent.clone(), raised(stopping.clone()));
         let attendance = tokio::spawn(async move { attendant.serve_waiting(requesters, stopped).await });
         let (anchor, ledger) = (self.anchor.clone(), self.agent.ledger().clone());
@@ -78,6 +86,7 @@ impl Serving {
         stop.send_replace(true);
         server.await.map_err(Fail::failed)?.map_err(Fail::failed)?;
         admin.await.map_err(Fail::failed)?;
+        ask.await.map_err(Fail::failed)?;
         attendance.await.map_err(Fail::failed)?;
         anchoring.await.map_err(Fail::failed)?;
         if let Some(follower) = follower {

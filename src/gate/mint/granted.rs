@@ -77,6 +77,14 @@ impl Granted {
     }
 }
 
+impl Refused {
+    /// Whether nothing forbids it, and nothing permits it either.
+    #[must_use]
+    pub fn is_unpermitted(&self) -> bool {
+        self.policies.is_empty() && !self.has_errors && !self.is_closed
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let power = self.power.as_str();

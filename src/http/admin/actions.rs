@@ -1,37 +1,34 @@
 //! The operations of the admin socket.
 
+use super::answering;
+use super::failure::{Failure, failed, known, text};
+use super::room::Room;
 use super::words::{FailureCode, Operation};
 use crate::agent::Agent;
-use crate::auth::{Authority, KeyError, NewKey, Principal, Role};
-use crate::gate::{Answer, AnswerError, Approval, Granted, Refused, State};
-use crate::ledger::{Erasure, Filter, Format, RedactError, Targets};
+use crate::auth::{Admitted, NewKey, Principal, Role};
+use crate::gate::Granted;
+use crate::ledger::{Erasure, Filter, Format, Targets};
 use crate::policy::{Door, Over, Power};
-use crate::rules::{ReloadError, Reloader};
 use crate::types::clock::Wall;
-use crate::types::{ApprovalId, limits};
 use serde_json::{Map, Value, json};
 
-/// What the operations work on. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Room {
-    /// The API keys.
-    pub authority: Authority,
-    /// The agent whose calls wait for approval.
-    pub agent: Agent,
-    /// Reloads its rules.
-    pub reloader: Reloader,
-}
-
-/// Performs the operation for `principal`, if the policy grants its power.
-pub(super) async fn act(
-    room: &Room,
-    principal: &Principal,
-    asked: &Map<String, Value>,
-) -> Result<Value, Failure> {
-    let Room { authority, agent, reloader } = room;
+/// Performs the operation for `peer`, if the policy grants its power. Whoever is not a manager may
+/// only read and answer approvals.
+pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>) -> Result<Value, Failure> {
+    let operation = asked.get("op").and_then(Value::as_str).and_then(Operation::parse);
+    let principal = match peer {
+        Admitted::Manager(principal) => principal,
+        Admitted::Approver(_) | Admitted::Member(_) => {
+            let operation = operation.filter(|operation| operation.answers());
+            let refused =
+                || Failure::new(FailureCode::Refused, "this user may only read and answer approvals here");
+            return answering::act(room, peer, operation.ok_or_else(refused)?, asked).await;
+        }
+    };
+    let Room { authority, agent, reloader, .. } = room;
     let gate = agent.gate();
     let holding = |power| gate.may(principal, power, Over::Server, Door::SOCKET);
-    match asked.get("op").and_then(Value::as_str).and_then(Operation::parse) {
+    match operation {
         Some(Operation::KeyCreate) => {
             known(asked, &["op", "name", "role", "user", "expires_us"])?;
             let power: Granted = holding(Power::KeyManage)?;
@@ -53,36 +50,12 @@ pub(super) async fn act(
             let power: Granted = holding(Power::KeyManage)?;
             Ok(json!({ "view": authority.revoke(principal, key, Some(power.record())).await? }))
         }
-        Some(Operation::ApprovalList) => {
-            known(asked, &["op", "state", "after"])?;
-            let state = text(asked, "state")?.map(state).transpose()?;
-            let after = asked.get("after").and_then(Value::as_u64).unwrap_or(0);
-            let sight = gate.sight(principal, Power::ApprovalRead, Door::SOCKET)?;
-            let ledger = agent.ledger().clone();
-            let sees = move |owner: &str| sight.sees(owner);
-            let page = move || Approval::list(&ledger, state, after, limits::PAGE_ITEMS, sees);
-            let (items, next) = tokio::task::spawn_blocking(page).await.map_err(failed)??;
-            Ok(json!({ "items": items, "next": next }))
-        }
-        Some(Operation::ApprovalShow) => {
-            known(asked, &["op", "id"])?;
-            let sight = gate.sight(principal, Power::ApprovalRead, Door::SOCKET)?;
-            let (ledger, id) = (agent.ledger().clone(), approval_id(asked)?);
-            let found = tokio::task::spawn_blocking(move || Approval::find(&ledger, &id)).await;
-            let found = found.map_err(failed)??.filter(|found| sight.sees(&found.requester.principal));
-            Ok(json!({ "approval": found.ok_or(AnswerError::Unknown)? }))
-        }
-        Some(Operation::ApprovalAnswer) => {
-            known(asked, &["op", "id", "grant", "call_hash", "reason"])?;
-            let missing = |name: &str| Failure::new(FailureCode::Invalid, format!("`{name}` is missing"));
-            let answer = Answer {
-                grant: asked.get("grant").and_then(Value::as_bool).ok_or_else(|| missing("grant"))?,
-                call_hash: text(asked, "call_hash")?.ok_or_else(|| missing("call_hash"))?.to_owned(),
-                reason: text(asked, "reason")?.map(ToOwned::to_owned),
-            };
-            let answered = gate.answer(principal, Door::SOCKET, &approval_id(asked)?, answer).await?;
-            Ok(json!({ "approval": answered }))
-        }
+        Some(
+            operation @ (Operation::ApprovalList
+            | Operation::ApprovalShow
+            | Operation::ApprovalAnswer
+            | Operation::LoginCreate),
+        ) => answering::act(room, peer, operation, asked).await,
         Some(Operation::AuditRedact) => {
             known(asked, &["op", "entries", "run", "reason"])?;
             redact(agent, asked, principal, &holding(Power::Redact)?).await
@@ -151,45 +124,6 @@ fn erasure(asked: &Map<String, Value>, principal: &Principal, power: &Granted) -
     Ok(Erasure { targets, reason: reason.to_owned(), principal: principal.id(), power: Some(power.record()) })
 }
 
-impl From<RedactError> for Failure {
-    fn from(error: RedactError) -> Self {
-        Self::new((&error).into(), error.to_string())
-    }
-}
-
-fn approval_id(asked: &Map<String, Value>) -> Result<ApprovalId, Failure> {
-    let id = text(asked, "id")?.ok_or_else(|| Failure::new(FailureCode::Invalid, "`id` is missing"))?;
-    Ok(ApprovalId::parse(id).ok_or(AnswerError::Unknown)?)
-}
-
-fn state(word: &str) -> Result<State, Failure> {
-    State::parse(word)
-        .ok_or_else(|| Failure::new(FailureCode::Invalid, "`state` is not a state of an approval"))
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::new(FailureCode::Failed, error.to_string())
-}
-
-impl From<ReloadError> for Failure {
-    fn from(error: ReloadError) -> Self {
-        tracing::error!(%error, "the rules on disk were not loaded: the previous ones remain in force");
-        Self::new((&error).into(), error.to_string())
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        Self::new(FailureCode::Forbidden, refused.to_string())
-    }
-}
-
-impl From<AnswerError> for Failure {
-    fn from(error: AnswerError) -> Self {
-        Self::new((&error).into(), error.to_string())
-    }
-}
-
 fn new_key(asked: &Map<String, Value>) -> Result<NewKey, Failure> {
     let missing = |name: &str| Failure::new(FailureCode::Invalid, format!("`{name}` is missing"));
     let role = text(asked, "role")?.ok_or_else(|| missing("role"))?;
@@ -208,40 +142,4 @@ fn new_key(asked: &Map<String, Value>) -> Result<NewKey, Failure> {
         user: text(asked, "user")?.map(ToOwned::to_owned),
         expires,
     })
-}
-
-fn text<'a>(asked: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Failure> {
-    match asked.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Failure::new(FailureCode::Invalid, format!("`{name}` must be a string"))),
-    }
-}
-
-fn known(asked: &Map<String, Value>, names: &[&str]) -> Result<(), Failure> {
-    match asked.keys().find(|name| !names.contains(&name.as_str())) {
-        None => Ok(()),
-        Some(name) => {
-            let name = crate::types::text::visible_line(name);
-            Err(Failure::new(FailureCode::Invalid, format!("unknown member `{name}` in this request")))
-        }
-    }
-}
-
-impl From<KeyError> for Failure {
-    fn from(error: KeyError) -> Self {
-        Self::new((&error).into(), error.to_string())
-    }
-}
-
-/// Why an operation was not performed.
-pub(super) struct Failure {
-    pub(super) code: FailureCode,
-    pub(super) detail: String,
-}
-
-impl Failure {
-    pub(super) fn new(code: FailureCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into() }
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::words::FailureCode;
 use crate::auth::AdminDoor;
+use crate::config::socket_folders;
 use crate::types::json::parse_strict;
 use crate::types::limits;
 use serde_json::{Value, json};
@@ -37,18 +38,17 @@ pub fn socket_path(data: &Path) -> PathBuf {
 /// Sends `request` with the token to the server that runs on `data`, and returns the member `ok` of
 /// its response. Blocking for at most [`limits::ADMIN_ANSWER_MS_MAX`].
 pub fn call(data: &Path, request: &Value) -> Result<Value, AdminError> {
-    let mut stream = UnixStream::connect(socket_path(data)).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AdminError::NotRunning,
-        io::ErrorKind::PermissionDenied => {
-            AdminError::Refused("this user may not use the admin socket".to_owned())
-        }
-        _ => AdminError::Io(e),
-    })?;
-    let token = std::fs::read_to_string(AdminDoor::token_path(data)).map(Zeroizing::new);
-    let token = token.map_err(|e| AdminError::Refused(format!("the token cannot be read: {e}")))?;
+    let mut stream = connect(data)?;
     let mut request = request.clone();
-    if let Some(members) = request.as_object_mut() {
-        members.insert("token".to_owned(), json!(token.as_str()));
+    // Only those who manage can read the token, and only they need it.
+    match std::fs::read_to_string(AdminDoor::token_path(data)).map(Zeroizing::new) {
+        Ok(token) => {
+            if let Some(members) = request.as_object_mut() {
+                members.insert("token".to_owned(), json!(token.as_str()));
+            }
+        }
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+        Err(e) => return Err(AdminError::Refused(format!("the token cannot be read: {e}"))),
     }
     let answer = exchange(&mut stream, &Zeroizing::new(format!("{request}\n"))).map_err(AdminError::Io)?;
     let mut answer = parse_strict(&answer, limits::JSON_DEPTH_MAX)
@@ -62,6 +62,28 @@ pub fn call(data: &Path, request: &Value) -> Result<Value, AdminError> {
     Err(match FailureCode::parse(word("code")) {
         FailureCode::Refused | FailureCode::Forbidden => AdminError::Refused(detail),
         code => AdminError::Failed(code, detail),
+    })
+}
+
+/// Connects to the first socket that can be reached.
+fn connect(data: &Path) -> Result<UnixStream, AdminError> {
+    let mut failed = None;
+    for folder in socket_folders(data) {
+        match UnixStream::connect(socket_path(&folder)) {
+            Ok(stream) => return Ok(stream),
+            Err(e) if failed.is_none() => failed = Some(e),
+            Err(_) => {}
+        }
+    }
+    Err(match failed {
+        None => AdminError::NotRunning,
+        Some(e) => match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AdminError::NotRunning,
+            io::ErrorKind::PermissionDenied => {
+                AdminError::Refused("this user may not use the admin socket".to_owned())
+            }
+            _ => AdminError::Io(e),
+        },
     })
 }
 

@@ -12,15 +12,21 @@
 //!
 //! * `words`: the vocabulary of both sides
 //! * `client`: the client
-//! * `actions`: the operations
+//! * `failure`: why an operation failed
+//! * `room`: what the operations work on
+//! * `answering`: the operations on approvals
+//! * `actions`: the other operations
 //! * `socket`: the server
 
 mod words;
 mod client;
+mod failure;
+mod room;
+mod answering;
 mod actions;
 mod socket;
 
-pub use actions::Room;
 pub use client::{AdminError, call, socket_path};
+pub use room::Room;
 pub use socket::Socket;
 pub use words::{FailureCode, Operation};

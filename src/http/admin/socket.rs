@@ -1,75 +1,100 @@
 //! The server of the admin socket: authentication, one request, one response.
 
-use super::actions::{Failure, Room, act};
+use super::actions::act;
 use super::client::socket_path;
+use super::failure::Failure;
+use super::room::Room;
 use super::words::FailureCode;
-use crate::auth::{AdminDoor, Principal};
+use crate::auth::{AdminDoor, Admitted, OsUsers};
+use crate::http::host_socket::HostSocket;
 use crate::types::json::parse_strict;
-use crate::types::limits;
+use crate::types::{Share, Shares, limits};
 use serde_json::{Map, Value, json};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::net::UnixStream;
 use zeroize::Zeroizing;
 
 /// The socket of a running server. Its file is removed when the server stops.
 #[derive(Debug)]
 pub struct Socket {
-    listener: UnixListener,
+    socket: HostSocket,
     door: AdminDoor,
-    path: PathBuf,
 }
 
 impl Socket {
-    /// Creates the socket (mode 0600) and the token in `data`, replacing those of an earlier start.
-    /// The caller holds the ledger's lock, so no other server uses them.
-    pub fn open(data: &Path) -> io::Result<Self> {
-        let door = AdminDoor::open(data)?;
-        let (path, fresh) = (socket_path(data), data.join("admin.sock.new"));
-        match std::fs::remove_file(&fresh) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-        let listener = UnixListener::bind(&fresh)?;
-        // It gets its name only once no other user can connect to it.
-        std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600))?;
-        std::fs::rename(&fresh, &path)?;
-        Ok(Self { listener, door, path })
+    /// Creates the socket and the token in `data`, replacing those of an earlier start, and takes
+    /// over `passed`. The caller holds the ledger's lock, so no other server uses them.
+    pub fn open(
+        data: &Path,
+        users: OsUsers,
+        passed: Vec<std::os::unix::net::UnixListener>,
+    ) -> io::Result<Self> {
+        let door = AdminDoor::open(data, users)?;
+        Ok(Self { socket: HostSocket::open(socket_path(data), passed)?, door })
     }
 
     /// Serves until `shutdown` is ready, then removes the socket.
     pub async fn serve(self, room: Room, shutdown: impl Future<Output = ()>) {
-        let Self { listener, door, path } = self;
+        let Self { socket, door } = self;
         tokio::select! {
             () = shutdown => {}
-            () = accept(listener, Arc::new(door), room) => {}
+            () = accept(&socket, Arc::new(door), room) => {}
         }
-        if let Err(e) = std::fs::remove_file(&path) {
-            tracing::warn!(error = %e, "the admin socket was not removed");
-        }
+        socket.remove();
     }
 }
 
-async fn accept(listener: UnixListener, door: Arc<AdminDoor>, room: Room) {
-    let places = Arc::new(Semaphore::new(limits::ADMIN_CONNECTIONS_MAX));
-    while let Ok(place) = places.clone().acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let (door, room) = (door.clone(), room.clone());
+async fn accept(socket: &HostSocket, door: Arc<AdminDoor>, room: Room) {
+    let places = Arc::new(Places::default());
+    loop {
+        match socket.accept().await {
+            Ok(stream) => {
+                let (door, room, places) = (door.clone(), room.clone(), places.clone());
                 tokio::spawn(async move {
+                    let Some(share) = places.take(&door, &stream).await else { return };
                     converse(stream, &door, &room).await;
-                    drop(place);
+                    drop(share);
                 });
             }
             Err(e) => {
                 tracing::warn!(error = %e, "a connection to the admin socket was not accepted");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
+        }
+    }
+}
+
+/// Connection slots. Users who only answer have slots of their own, so that they cannot lock out
+/// those who manage; and so have unknown users, who are refused.
+struct Places {
+    managers: Shares,
+    others: Shares,
+    unknown: Shares,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let (max, user_max) = (limits::ADMIN_CONNECTIONS_MAX, limits::USER_ADMIN_CONNECTIONS_MAX);
+        Self {
+            managers: Shares::new(max, max),
+            others: Shares::new(max, user_max),
+            unknown: Shares::new(max, user_max),
+        }
+    }
+}
+
+impl Places {
+    /// Takes a slot. Those who manage wait for one; the connection of another user is closed if
+    /// none is free.
+    async fn take(&self, door: &AdminDoor, stream: &UnixStream) -> Option<Share> {
+        match door.knows(stream)? {
+            (uid, Some(true)) => Some(self.managers.take(&uid.to_string()).await),
+            (uid, Some(false)) => self.others.try_take(&uid.to_string()).ok(),
+            (uid, None) => self.unknown.try_take(&uid.to_string()).ok(),
         }
     }
 }
@@ -81,7 +106,7 @@ async fn converse(mut stream: UnixStream, door: &AdminDoor, room: &Room) {
     let line = tokio::time::timeout(bound, read_line(&mut stream)).await;
     let Ok(Ok(line)) = line else { return };
     let outcome = match admit(&stream, door, &line) {
-        Ok((principal, asked)) => act(room, &principal, &asked).await,
+        Ok((peer, asked)) => act(room, &peer, &asked).await,
         Err(failure) => Err(failure),
     };
     let answer = match outcome {
@@ -107,7 +132,7 @@ fn admit(
     stream: &UnixStream,
     door: &AdminDoor,
     line: &[u8],
-) -> Result<(Principal, Map<String, Value>), Failure> {
+) -> Result<(Admitted, Map<String, Value>), Failure> {
     let asked = parse_strict(line, 4).map_err(|e| Failure::new(FailureCode::Malformed, e.to_string()))?;
     let Value::Object(mut asked) = asked else {
         return Err(Failure::new(FailureCode::Malformed, "a request must be one JSON object on one line"));
@@ -116,6 +141,5 @@ fn admit(
     let token = token.as_ref().and_then(Value::as_str).unwrap_or_default();
     let refused =
         |_| Failure::new(FailureCode::Refused, "this user or this token may not use the admin socket");
-    let principal = door.enter(stream, token).map_err(refused)?;
-    Ok((principal, asked))
+    Ok((door.enter(stream, token).map_err(refused)?, asked))
 }

@@ -20,6 +20,8 @@ pub enum Operation {
     ApprovalShow,
     /// Answer an approval.
     ApprovalAnswer,
+    /// Make a login link.
+    LoginCreate,
     /// Erase payloads.
     AuditRedact,
     /// Record an export.
@@ -30,13 +32,14 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation, in the order of the error message.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::KeyCreate,
         Self::KeyList,
         Self::KeyRevoke,
         Self::ApprovalList,
         Self::ApprovalShow,
         Self::ApprovalAnswer,
+        Self::LoginCreate,
         Self::AuditRedact,
         Self::AuditExport,
         Self::Reload,
@@ -52,10 +55,17 @@ impl Operation {
             Self::ApprovalList => "approval.list",
             Self::ApprovalShow => "approval.show",
             Self::ApprovalAnswer => "approval.answer",
+            Self::LoginCreate => "login.create",
             Self::AuditRedact => "audit.redact",
             Self::AuditExport => "audit.export",
             Self::Reload => "reload",
         }
+    }
+
+    /// Whether it reads or answers approvals, or makes a login that does.
+    #[must_use]
+    pub fn answers(self) -> bool {
+        matches!(self, Self::ApprovalList | Self::ApprovalShow | Self::ApprovalAnswer | Self::LoginCreate)
     }
 
     /// Parses the name of an operation.

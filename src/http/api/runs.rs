@@ -23,12 +23,12 @@ pub(in crate::http) async fn start(
     caller: Caller,
     request: Request,
 ) -> Result<Response, Problem> {
-    let source = caller.source();
+    let door = caller.door();
     let principal = caller.holding(Power::Run)?;
     let (parts, body) = request.into_parts();
     refuse_unsupported(&parts.headers)?;
     let asked = read_json(&parts.headers, body, &app.bounds).await?;
-    let reply = app.agent.run(&principal, Some(source), fit(asked)?).await?;
+    let reply = app.agent.run(&principal, door, fit(asked)?).await?;
     Ok(respond(reply))
 }
 
@@ -87,6 +87,22 @@ pub(in crate::http) fn run_query(asked: &[(String, String)]) -> Result<RunQuery,
         }
     }
     Ok(query)
+}
+
+/// Calls one tool with the arguments in the body, through every check that applies to a model's
+/// call. Only on `par.sock`.
+pub(in crate::http) async fn call(
+    State(app): State<App>,
+    caller: Caller,
+    Path(tool): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let door = caller.door();
+    let principal = caller.holding(Power::Run)?;
+    let (parts, body) = request.into_parts();
+    let arguments = read_json(&parts.headers, body, &app.bounds).await?;
+    let reply = app.agent.call(&principal, door, tool, arguments.to_string()).await?;
+    Ok(respond(reply))
 }
 
 /// The response: 200 if the run has ended, 202 with a `Location` if it continues.

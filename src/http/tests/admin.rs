@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::auth::fixture::Fixture;
+use crate::auth::{LoginLinks, OsUsers, Role};
 use crate::config::{Config, Home};
 use crate::http::admin::{AdminError, FailureCode, Room, Socket, call, socket_path};
 use crate::rules::Reloader;
@@ -19,7 +20,7 @@ struct Served {
     served: JoinHandle<()>,
 }
 
-fn room(home: &Fixture) -> Room {
+pub(super) fn room(home: &Fixture) -> Room {
     let agent = Agent::without_sandbox(home.ledger.clone());
     let folder = home.data.path();
     let file = folder.join("etc/par.toml");
@@ -30,6 +31,7 @@ fn room(home: &Fixture) -> Room {
     let config = Config::load(place).expect("defaults");
     Room {
         authority: home.authority.clone(),
+        links: LoginLinks::empty().expect("links"),
         reloader: Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config),
         agent,
     }
@@ -38,7 +40,8 @@ fn room(home: &Fixture) -> Room {
 impl Served {
     async fn start() -> Self {
         let home = Fixture::open().await;
-        let socket = Socket::open(home.data.path()).expect("socket");
+        let socket =
+            Socket::open(home.data.path(), OsUsers::owner_only(Role::Operator), Vec::new()).expect("socket");
         let (stop, stopped) = oneshot::channel::<()>();
         let room = room(&home);
         let served = tokio::spawn(async move { socket.serve(room, async { drop(stopped.await) }).await });
@@ -144,7 +147,8 @@ async fn a_wrong_token_is_refused() {
     let answer = server.line("{\"op\":\"key.list\"}\n").await;
     assert!(answer.contains(r#""code":"refused""#), "{answer}");
     // The token of an earlier start is not valid any more.
-    let second = Socket::open(server.home.data.path()).expect("socket");
+    let second = Socket::open(server.home.data.path(), OsUsers::owner_only(Role::Operator), Vec::new())
+        .expect("socket");
     assert_ne!(std::fs::read_to_string(server.data().join("admin.token")).expect("token"), token);
     drop(second);
 }

@@ -97,8 +97,8 @@ async fn the_table_of_roles_and_routes() {
     let golden = "\
 GET /tools           viewer 200  operator 200  approver 403  admin 200
 GET /health          viewer 200  operator 200  approver 403  admin 200
-GET /audit/entries   viewer 200  operator 403  approver 200  admin 200
-GET /audit/entries/0 viewer 200  operator 403  approver 200  admin 200
+GET /audit/entries   viewer 200  operator 403  approver 403  admin 200
+GET /audit/entries/0 viewer 200  operator 403  approver 403  admin 200
 GET /runs/run_01JD0000000000000000000000 viewer 404  operator 404  approver 403  admin 404
 POST /agent/run      viewer 403  operator 422  approver 403  admin 422
 ";

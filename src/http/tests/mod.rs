@@ -2,6 +2,7 @@
 
 mod admin;
 mod client;
+mod doors;
 mod keys;
 mod reading;
 mod requests;
@@ -11,14 +12,18 @@ mod ui;
 use self::client::{RawResponse, exchange};
 use super::routes::routes;
 use super::{Answered, App, Bounds, Ready, server};
-use crate::agent::Agent;
-use crate::auth::Role;
+use crate::agent::{self, Agent};
 use crate::auth::fixture::Fixture;
+use crate::auth::{self, LoginLinks, Role};
+use crate::gate;
+use crate::ledger::Projection;
 use axum::Router;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+static PROJECTIONS: [Projection; 3] = [auth::PROJECTION, gate::PROJECTION, agent::PROJECTION];
 
 /// A running server.
 struct TestApp {
@@ -35,7 +40,7 @@ impl TestApp {
     }
 
     async fn start_with(bounds: Bounds, add: impl FnOnce(Router) -> Router) -> Self {
-        let home = Fixture::open().await;
+        let home = Fixture::open_with(&PROJECTIONS).await;
         let app = App {
             agent: Agent::without_sandbox(home.ledger.clone()),
             authority: home.authority.clone(),
@@ -44,6 +49,7 @@ impl TestApp {
             index: None,
             exports: crate::http::Exports::default(),
             anchor: crate::ledger::Anchor::none(),
+            links: LoginLinks::empty().expect("links"),
             answered: Answered::default(),
             bounds,
         };

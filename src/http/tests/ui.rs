@@ -12,13 +12,13 @@ use crate::types::{CallId, Digest, RunId, SessionId};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
+pub(super) const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
 const PAGES: [&str; 6] =
     ["/ui/", "/ui/runs", "/ui/audit", "/ui/audit?follow=1&q=kind:key.*", "/ui/tools", "/ui/health"];
 
 impl TestApp {
     /// Posts a form like a page of ours, with `more` header lines.
-    async fn form(&self, path: &str, more: &str, fields: &str) -> RawResponse {
+    pub(super) async fn form(&self, path: &str, more: &str, fields: &str) -> RawResponse {
         let more = format!("{more}Content-Type: application/x-www-form-urlencoded\r\nAccept: text/html\r\n");
         self.send("POST", path, &more, fields.as_bytes()).await
     }
@@ -31,17 +31,17 @@ impl TestApp {
     }
 
     /// Requests a page as a browser with this login.
-    async fn page(&self, path: &str, login: &str) -> RawResponse {
+    pub(super) async fn page(&self, path: &str, login: &str) -> RawResponse {
         self.send("GET", path, &format!("{login}Accept: text/html,*/*\r\n"), b"").await
     }
 }
 
-fn cookie(answer: &RawResponse) -> String {
+pub(super) fn cookie(answer: &RawResponse) -> String {
     let set = answer.header("set-cookie").expect("a cookie");
     format!("Cookie: {}\r\n", set.split(';').next().expect("pair"))
 }
 
-fn token(page: &RawResponse) -> String {
+pub(super) fn token(page: &RawResponse) -> String {
     let (_, rest) = page.body.split_once("name=\"token\" value=\"").expect("a token");
     rest.split('"').next().expect("value").to_owned()
 }
@@ -175,15 +175,15 @@ async fn a_cookie_without_its_tab_cannot_answer() {
 #[tokio::test]
 async fn the_table_of_roles_and_pages() {
     let golden = "\
-log in            viewer 303  operator 403  approver 303  admin 303
-/ui/              viewer 200  operator 303  approver 200  admin 200
-/ui/runs          viewer 200  operator 303  approver 403  admin 200
-/ui/audit         viewer 200  operator 303  approver 200  admin 200
-/ui/audit/0       viewer 200  operator 303  approver 200  admin 200
-/ui/audit/99      viewer 404  operator 303  approver 404  admin 404
-/ui/approvals     viewer 403  operator 303  approver 200  admin 200
-/ui/tools         viewer 200  operator 303  approver 403  admin 200
-/ui/health        viewer 200  operator 303  approver 403  admin 200
+log in            viewer 303  operator 303  approver 303  admin 303
+/ui/              viewer 200  operator 303  approver 303  admin 200
+/ui/runs          viewer 200  operator 200  approver 403  admin 200
+/ui/audit         viewer 200  operator 200  approver 403  admin 200
+/ui/audit/0       viewer 200  operator 404  approver 403  admin 200
+/ui/audit/99      viewer 404  operator 404  approver 403  admin 404
+/ui/approvals     viewer 403  operator 403  approver 200  admin 200
+/ui/tools         viewer 200  operator 200  approver 403  admin 200
+/ui/health        viewer 200  operator 200  approver 403  admin 200
 /ui/nothing       viewer 404  operator 404  approver 404  admin 404
 ";
     let app = TestApp::start().await;
@@ -410,4 +410,59 @@ async fn two_hundred_rows_fit_a_page() {
         .expect("older");
     let page = app.page(&older.replace("&amp;", "&"), &login).await;
     assert_eq!(page.body.matches("class=\"open\"").count(), 100, "the rest of 300");
+}
+
+/// Finding B2: an operator could see nothing on the dashboard, not even what they had asked.
+#[tokio::test]
+async fn an_operator_sees_their_own_runs_and_nothing_of_others() {
+    let app = TestApp::start().await;
+    let new = |name: &str, user: &str| crate::auth::NewKey {
+        name: name.to_owned(),
+        role: Role::Operator,
+        user: Some(user.to_owned()),
+        expires: None,
+    };
+    let mut keys = Vec::new();
+    for (name, user) in [("ana-1", "ana"), ("ana-2", "ana"), ("ben-1", "ben")] {
+        let made = app.home.authority.create(&app.home.owner, new(name, user), None).await.expect("key");
+        keys.push(made.0.expose().to_owned());
+    }
+    let mut runs = Vec::new();
+    for (at, key) in keys.iter().enumerate() {
+        let body = json!({ "message": format!("hello number {at}") }).to_string();
+        let reply: Value = serde_json::from_str(&app.run(key, body.as_bytes()).await.body).expect("JSON");
+        runs.push(reply["run"].as_str().expect("a run").to_owned());
+    }
+    let answer = app.form("/ui/login", OWN, &format!("key={}", keys[0])).await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    let login = cookie(&answer);
+    let first = app.page("/ui/", &login).await;
+    assert_eq!((first.status, first.header("location")), (303, Some("/ui/runs")));
+    // A login is of a user: what the other key of the same user asked is one's own.
+    let list = app.page("/ui/runs", &login).await;
+    for (at, is_own) in [(0, true), (1, true), (2, false)] {
+        assert_eq!(list.body.contains(&format!("hello number {at}")), is_own, "{at}: {}", list.body);
+        let page = app.page(&format!("/ui/runs/{}", runs[at]), &login).await;
+        assert_eq!(page.status, if is_own { 200 } else { 404 }, "{at}");
+        let audit = app.page(&format!("/ui/audit?q=run:{}", runs[at]), &login).await;
+        assert_eq!(audit.body.contains("run.request"), is_own, "{at}: {}", audit.body);
+    }
+    let entries = app.home.entries("kind:run.request");
+    let foreign = entries.iter().find(|entry| entry.header.str("run") == Some(&runs[2])).expect("ben's run");
+    let own = entries.iter().find(|entry| entry.header.str("run") == Some(&runs[0])).expect("ana's run");
+    for (entry, status) in [(own, 200), (foreign, 404)] {
+        assert_eq!(app.page(&format!("/ui/audit/{}", entry.header.seq), &login).await.status, status);
+    }
+    assert_eq!(app.page("/ui/audit/0", &login).await.status, 404, "no entry of a run");
+    let bens = foreign.header.str("principal").expect("principal");
+    for q in ["", "kind:run.request", &format!("principal:{bens}"), "-kind:start", "hello"] {
+        let page = app.page(&crate::http::link::link("/ui/audit", &[("q", q)]), &login).await;
+        assert_eq!(page.status, 200, "{q}");
+        assert!(!page.body.contains(&runs[2][runs[2].len() - 6..]), "{q}: {}", page.body);
+        assert!(!page.body.contains("Follow live") && !page.body.contains("/ui/export"), "{q}");
+    }
+    for path in ["/ui/events", "/ui/export", "/ui/approvals"] {
+        assert_eq!(app.page(path, &login).await.status, 403, "{path}");
+    }
+    assert_eq!(app.page("/ui/tools", &login).await.status, 200);
 }

@@ -1,16 +1,17 @@
 //! `/ui/approvals` and `/ui/approvals/{id}`: the calls that wait for approval, and the answer.
 
+use super::card::{at, ends};
 use super::form::{Fields, field, read};
-use super::page::{self, Here, Page, block, empty};
+use super::page::{self, Here, Page, empty};
 use super::state::Ui;
 use super::visitor::Visitor;
-use super::{csrf, format};
-use crate::gate::{Answer, AnswerError, Approval, State as Standing, describe_content};
+use super::{card, csrf, format};
+use crate::gate::{Answer, AnswerError, Approval, State as Standing};
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
 use crate::policy::Power;
-use crate::types::{ApprovalId, clock, limits};
+use crate::types::{ApprovalId, clock};
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{Html, Redirect};
 use maud::{Markup, html};
@@ -18,8 +19,6 @@ use serde_json::Value;
 
 /// Number of rows on a page.
 const ROWS: usize = 50;
-/// Maximum length of the resource's name, which may be a path, in characters.
-const OBJECT_CHARS_MAX: usize = 1_000;
 const STATES: [Standing; 6] = [
     Standing::Pending,
     Standing::Granted,
@@ -83,9 +82,11 @@ pub(super) async fn show(
         Ok((found.ok_or(AnswerError::Unknown)?, gate.check_answer(&by, door, &wanted)))
     });
     let (approval, may) = found.await?;
+    let manifest = ui.app.agent.gate().rules().catalog.find(&approval.tool).cloned();
+    let risk = manifest.as_ref().map(|manifest| manifest.risk.as_str());
     let same = format!("/approvals/{}", approval.id);
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Approvals, title: "Approval", same: &same };
-    Ok(page.with(&body(&visitor, &approval, &may)))
+    Ok(page.with(&body(&visitor, &approval, risk, &may)))
 }
 
 /// Records the answer and shows the approval.
@@ -119,6 +120,9 @@ pub(super) async fn answer(
             "an approval needs a login at most 15 minutes old: log out, log in, then answer again",
         );
     }
+    if grant {
+        check_order(&ui, &visitor, &id).await?;
+    }
     let reason = field(&fields, "reason").trim();
     let answer = Answer {
         grant,
@@ -127,6 +131,19 @@ pub(super) async fn answer(
     };
     let answered = ui.app.agent.gate().answer(principal, visitor.door(), &id, answer).await?;
     Ok(Redirect::to(&format!("/ui/approvals/{}", answered.id)))
+}
+
+/// Refuses an approval by a login that was opened before the question was asked: asking and
+/// answering are two logins, the second one made for this question.
+async fn check_order(ui: &Ui, visitor: &Visitor, id: &ApprovalId) -> Result<(), Problem> {
+    let (app, id) = (ui.app.clone(), id.clone());
+    let found = blocking(move || Ok(Approval::find(app.agent.ledger(), &id)?)).await?;
+    if found.is_none_or(|found| visitor.login().is_after(&found.created)) {
+        return Ok(());
+    }
+    let why = "this login is older than the question: on the server, run `par login` again, open the link, then \
+               answer";
+    Err(Problem::new(Code::Forbidden, why))
 }
 
 fn table(items: &[Approval]) -> Markup {
@@ -154,130 +171,25 @@ fn table(items: &[Approval]) -> Markup {
     }
 }
 
-/// An RFC 3339 time in the form of the other pages.
-fn at(time: &str) -> String {
-    time.get(..19).unwrap_or(time).replace('T', " ")
-}
-
-fn ends(item: &Approval) -> Markup {
-    let is_open = item.state == Standing::Pending;
-    html! { time datetime=(item.expires) data-until[is_open] { (at(&item.expires)) } }
-}
-
 /// The page of an approval. `may` says whether the visitor may answer it, or why not.
-fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), AnswerError>) -> Markup {
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-    let on = approval.resource.get("id").and_then(Value::as_str).unwrap_or("–");
-    let on = format::line(on, OBJECT_CHARS_MAX);
-    let arguments = pretty(&approval.arguments);
-    let (_, missing) = format::block(&arguments, limits::BLOCK_BYTES_MAX);
+fn body(visitor: &Visitor, approval: &Approval, risk: Option<&str>, may: &Result<(), AnswerError>) -> Markup {
+    let is_open = approval.state == Standing::Pending;
     html! {
         div.title {
             h1.message { "Allow " (format::line(&approval.tool, 64)) " to run?" }
             p { (page::outcome(approval.state.as_str())) }
+            @if is_open { a.button.jump-answer href="#answer" { "Answer" } }
         }
         div.columns.wide {
-            section.card aria-labelledby="call" {
-                h2 #call { "This exact call would run, once" }
-                dl.facts {
-                    dt { "tool" } dd { code { (format::line(&approval.tool, 64)) } }
-                    dt { "on" } dd { code { (on) } }
-                    @if let Some(content) = describe_content(&approval.resource) {
-                        dt { "content" } dd { code { (format::line(&content, OBJECT_CHARS_MAX)) } }
-                    }
-                    dt { "call hash" } dd { code { (approval.call_hash) } }
-                }
-                p { "Arguments, proposed by the model:" }
-                (block(&arguments, limits::BLOCK_BYTES_MAX, "Arguments"))
-                @if missing.is_some() || on.ends_with('…') {
-                    p.notice { "This page does not show the whole call. Read all of it before you approve: "
-                        code { "par approval show " (approval.id) } }
-                }
-            }
-            section.card aria-labelledby="why" {
-                h2 #why { "Why it needs approval" }
-                (why(visitor, approval))
-                (seen(visitor, approval))
-            }
-        }
-        (answered(approval))
-        @if approval.state == Standing::Pending {
-            section.card aria-labelledby="answer" {
-                h2 #answer { "Answer" }
-                @match may {
-                    Ok(()) => (form(visitor, approval)),
-                    Err(why) => p { "This key may not answer: " (format::line(&why.to_string(), 300)) "." },
-                }
-            }
-        }
-    }
-}
-
-fn why(visitor: &Visitor, approval: &Approval) -> Markup {
-    let policies = approval.why.as_array().map(Vec::as_slice).unwrap_or_default();
-    let text = |policy: &Value, name: &str| {
-        let value = match policy.get(name)? {
-            Value::Array(items) => items.first()?.as_str(),
-            value => value.as_str(),
-        };
-        value.map(|value| format::line(value, 200))
-    };
-    html! {
-        ul.plain {
-            @for policy in policies {
-                li {
-                    b { (text(policy, "policy").unwrap_or_else(|| format::line(&policy.to_string(), 200))) }
-                    @if let Some(origin) = text(policy, "origin") { " " code.muted { (origin) } }
-                    @if let Some(advice) = text(policy, "advice") { br; (advice) }
-                }
-            }
-        }
-        dl.facts {
-            dt { "asked by" } dd { (format::line(&approval.requester.principal, 40))
-                @if let Some(user) = &approval.requester.user { " (" (format::line(user, 64)) ")" } }
-            dt { "who can answer" } dd {
-                @if approval.groups.is_empty() { "any user, including the requester" }
-                @else { "another user in " (format::line(&approval.groups.join(", "), 120)) }
-            }
-            dt { "asked" } dd { (at(&approval.created)) }
-            dt { "expires" } dd { (ends(approval)) }
-            @for path in left_out(approval) { dt { "leaves out" } dd { code { (format::line(path, 300)) } } }
-            dt { "run" } dd {
-                @if visitor.may(Power::RunRead) { a href={ "/ui/runs/" (approval.run) } { (approval.run) } }
-                @else { code { (approval.run) } }
-            }
-            dt { "entry" } dd {
-                @if visitor.may(Power::AuditRead) { a href={ "/ui/audit/" (approval.ledger) } { (approval.ledger) } }
-                @else { (approval.ledger) }
-            }
-        }
-    }
-}
-
-/// Paths in the resource that the call does not read, even when approved.
-fn left_out(approval: &Approval) -> impl Iterator<Item = &str> {
-    let listed = approval.resource.get("exclusions").and_then(Value::as_array).into_iter().flatten();
-    listed.filter_map(|one| one.get("canonical")?.as_str())
-}
-
-/// The model's text and the untrusted data that the run had read before the call.
-fn seen(visitor: &Visitor, approval: &Approval) -> Markup {
-    let word =
-        |one: &Value, name: &str| format::line(one.get(name).and_then(Value::as_str).unwrap_or("-"), 300);
-    let entry = |one: &Value| one.get("result").and_then(Value::as_u64);
-    html! {
-        @if let Some(said) = &approval.said {
-            p { "The model's explanation, which is untrusted:" }
-            (block(said, limits::BLOCK_BYTES_MAX, "The model's explanation"))
-        }
-        @if !approval.tainted_by.is_empty() {
-            p.notice { "The run has read untrusted data:" }
-            ul.plain {
-                @for one in &approval.tainted_by {
-                    li { code { (word(one, "resource")) } " by " (word(one, "tool"))
-                        @if let Some(seq) = entry(one) {
-                            ", entry " @if visitor.may(Power::AuditRead) { a href={ "/ui/audit/" (seq) } { (seq) } }
-                            @else { (seq) }
+            div.pile { (card::card(visitor, approval, risk)) }
+            aside.pile.near {
+                (answered(approval))
+                @if is_open {
+                    section.card aria-labelledby="answer" {
+                        h2 #answer { "Answer" }
+                        @match may {
+                            Ok(()) => (form(visitor, approval, risk)),
+                            Err(why) => p { "This login may not answer: " (format::line(&why.to_string(), 300)) "." },
                         }
                     }
                 }
@@ -300,7 +212,8 @@ fn answered(approval: &Approval) -> Markup {
 }
 
 /// The form carries the hash of the call that was shown, so the answer is for that call.
-fn form(visitor: &Visitor, approval: &Approval) -> Markup {
+fn form(visitor: &Visitor, approval: &Approval, risk: Option<&str>) -> Markup {
+    let on = approval.resource.get("id").and_then(Value::as_str).unwrap_or("–");
     html! {
         form.answer method="post" action={ "/ui/approvals/" (approval.id) } {
             input type="hidden" name="token" value=(visitor.login().form_token);
@@ -310,8 +223,19 @@ fn form(visitor: &Visitor, approval: &Approval) -> Markup {
             input type="hidden" name="proof" data-proof="kept" autocomplete="off";
             label.sr for="reason" { "Reason" }
             input #reason type="text" name="reason" maxlength="500" autocomplete="off" placeholder="reason, recorded in the ledger (optional)";
-            button.danger type="submit" name="answer" value="refuse" disabled { "Deny" }
-            button.primary type="submit" name="answer" value="grant" disabled { "Approve once" }
+            button.danger type="submit" name="answer" value="refuse" data-key="d" disabled { "Deny" }
+            button.primary type="submit" name="answer" value="grant" data-key="a" disabled { "Approve once" }
+        }
+        @if risk == Some("high") {
+            // The script asks a second time before it approves a call of high risk.
+            dialog #second aria-labelledby="second-title" {
+                h2 #second-title { "Approve a call of high risk?" }
+                p { (format::line(&approval.tool, 64)) " on " code { (format::line(on, 300)) } }
+                form.actions method="dialog" {
+                    button type="submit" { "Back" }
+                    button.primary type="button" data-sure { "Yes, run it once" }
+                }
+            }
         }
         p.notice data-unproven hidden {
             "You can answer only in a tab where you logged in: "

@@ -2,7 +2,7 @@
 
 use super::page::{Here, Page, empty};
 use super::state::Ui;
-use super::visitor::Visitor;
+use super::visitor::{Scope, Visitor};
 use super::{format, row};
 use crate::http::api::export;
 use crate::http::blocking::blocking;
@@ -45,20 +45,21 @@ pub(super) async fn show(
     visitor: Visitor,
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Html<String>, Problem> {
-    visitor.holding(Power::AuditRead)?;
-    let asked = AuditQuery::read(&asked);
+    let scope = visitor.reading()?;
+    let is_all = matches!(scope, Scope::All);
+    let asked = AuditQuery::read(&asked, is_all);
     let (filter, upto, limit) = (asked.filter.clone().unwrap_or_default(), asked.upto, asked.limit);
     let found = match &asked.filter {
         Ok(_) => {
             let app = ui.app.clone();
-            blocking(move || find(&app, &filter, upto, limit)).await?
+            blocking(move || find(&app, &scope.confine(&app, filter)?, upto, limit)).await?
         }
         Err(_) => AuditRows { headers: Vec::new(), older: None, size: 0, index: None },
     };
     let limit = limit.to_string();
     let same = link("/audit/entries", &[("q", &asked.q), ("order", "desc"), ("limit", &limit)]);
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Audit, title: "Audit", same: &same };
-    Ok(page.with(&body(&asked, found, visitor.may(Power::Export))))
+    Ok(page.with(&body(&asked, found, is_all, visitor.may(Power::Export))))
 }
 
 /// Exports the same entries as one file.
@@ -74,7 +75,8 @@ pub(super) async fn export(
 
 impl AuditQuery {
     /// Ignores what it does not understand: a page with a wrong parameter is still shown.
-    fn read(asked: &[(String, String)]) -> Self {
+    /// Only a reader of the whole ledger follows it live.
+    fn read(asked: &[(String, String)], may_follow: bool) -> Self {
         let value = |name: &str| asked.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str());
         let q = text::prefix(value("q").unwrap_or_default(), limits::QUERY_BYTES_MAX).trim().to_owned();
         let limit = value("limit").and_then(|limit| limit.parse().ok());
@@ -82,7 +84,7 @@ impl AuditQuery {
             filter: Filter::parse(&q),
             q,
             upto: value("upto").and_then(|seq| seq.parse().ok()),
-            follow: value("follow") == Some("1"),
+            follow: may_follow && value("follow") == Some("1"),
             limit: limit.filter(|limit| (1..=limits::PAGE_ROWS_MAX).contains(limit)).unwrap_or(ROWS),
         }
     }
@@ -102,15 +104,16 @@ fn find(
     Ok(AuditRows { headers: found.headers, older: found.next, size, index: found.index })
 }
 
-fn body(asked: &AuditQuery, mut found: AuditRows, may_export: bool) -> Markup {
+fn body(asked: &AuditQuery, mut found: AuditRows, is_all: bool, may_export: bool) -> Markup {
     if asked.follow {
         found.headers.reverse();
     }
     html! {
         div.title {
             h1 { "Audit" }
-            div.actions { (follow(asked)) @if may_export && asked.filter.is_ok() { (exports(asked)) } }
+            div.actions { @if is_all { (follow(asked)) } @if may_export && asked.filter.is_ok() { (exports(asked)) } }
         }
+        @if !is_all { p.muted { "The entries of your own runs." } }
         form.search method="get" action="/ui/audit" role="search" {
             label.sr for="q" { "Query" }
             input #q type="search" name="q" value=(format::block(&asked.q, limits::QUERY_BYTES_MAX).0) data-search spellcheck="false"

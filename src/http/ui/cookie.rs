@@ -17,6 +17,25 @@ pub(super) enum Exposure {
     Far,
 }
 
+/// What a login is for. A browser can have one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A key opened it: everything that the key may do on pages.
+    Read,
+    /// A link of `par login` opened it: answers approvals for a quarter of an hour.
+    Answer,
+}
+
+impl Purpose {
+    /// The longest life of such a login, in milliseconds.
+    pub(super) fn life_ms_max(self) -> u64 {
+        match self {
+            Self::Read => limits::LOGIN_LIFE_MS_MAX,
+            Self::Answer => limits::LOGIN_FRESH_MS_MAX,
+        }
+    }
+}
+
 impl Exposure {
     /// Derived from the connection and from the `Host`, which `middleware` has checked.
     pub(super) fn from_request(ends: Ends, headers: &HeaderMap) -> Self {
@@ -36,19 +55,21 @@ impl Exposure {
         }
     }
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Loopback => "par_login",
-            Self::Far => "__Host-par_login",
+    fn name(self, purpose: Purpose) -> &'static str {
+        match (self, purpose) {
+            (Self::Loopback, Purpose::Read) => "par_login",
+            (Self::Far, Purpose::Read) => "__Host-par_login",
+            (Self::Loopback, Purpose::Answer) => "par_answer",
+            (Self::Far, Purpose::Answer) => "__Host-par_answer",
         }
     }
 
     /// Returns the login id of a request. Two cookies of this name count as none: one of them was
     /// planted.
-    pub(super) fn read(self, headers: &HeaderMap) -> Option<&str> {
+    pub(super) fn read(self, headers: &HeaderMap, purpose: Purpose) -> Option<&str> {
         let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
         let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let mut own = pairs.filter(|(name, _)| *name == self.name()).map(|(_, value)| value);
+        let mut own = pairs.filter(|(name, _)| *name == self.name(purpose)).map(|(_, value)| value);
         match (own.next(), own.next()) {
             (Some(id), None) => Some(id),
             _ => None,
@@ -56,21 +77,21 @@ impl Exposure {
     }
 
     /// The header that sets the cookie.
-    pub(super) fn set(self, id: &str) -> Option<HeaderValue> {
-        self.line(id, limits::LOGIN_LIFE_MS_MAX / 1_000)
+    pub(super) fn set(self, id: &str, purpose: Purpose) -> Option<HeaderValue> {
+        self.line(id, purpose, purpose.life_ms_max() / 1_000)
     }
 
     /// The header that removes the cookie.
-    pub(super) fn clear(self) -> Option<HeaderValue> {
-        self.line("", 0)
+    pub(super) fn clear(self, purpose: Purpose) -> Option<HeaderValue> {
+        self.line("", purpose, 0)
     }
 
-    fn line(self, id: &str, max_age_s: u64) -> Option<HeaderValue> {
+    fn line(self, id: &str, purpose: Purpose, max_age_s: u64) -> Option<HeaderValue> {
         let secure = match self {
             Self::Loopback => "",
             Self::Far => "; Secure",
         };
-        let name = self.name();
+        let name = self.name(purpose);
         let line = format!("{name}={id}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict{secure}");
         HeaderValue::from_str(&line).ok()
     }
@@ -78,7 +99,7 @@ impl Exposure {
 
 #[cfg(test)]
 mod tests {
-    use super::Exposure;
+    use super::{Exposure, Purpose};
     use crate::http::middleware::Ends;
     use axum::http::header::{COOKIE, HOST};
     use axum::http::{HeaderMap, HeaderValue};
@@ -103,17 +124,29 @@ mod tests {
         ] {
             assert_eq!(reach(peer, host), expect, "{peer} {host}");
         }
-        let far = Exposure::Far.set("abc").expect("line");
+        let far = Exposure::Far.set("abc", Purpose::Read).expect("line");
         assert_eq!(
             far.to_str().expect("text"),
             "__Host-par_login=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure"
         );
-        let near = Exposure::Loopback.set("abc").expect("line");
+        let near = Exposure::Loopback.set("abc", Purpose::Read).expect("line");
         assert_eq!(
             near.to_str().expect("text"),
             "par_login=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict"
         );
-        assert!(Exposure::Loopback.clear().expect("line").to_str().expect("text").contains("Max-Age=0;"));
+        let answer = Exposure::Loopback.set("abc", Purpose::Answer).expect("line");
+        assert_eq!(
+            answer.to_str().expect("text"),
+            "par_answer=abc; Path=/; Max-Age=900; HttpOnly; SameSite=Strict"
+        );
+        assert!(
+            Exposure::Loopback
+                .clear(Purpose::Read)
+                .expect("line")
+                .to_str()
+                .expect("text")
+                .contains("Max-Age=0;")
+        );
     }
 
     #[test]
@@ -121,7 +154,7 @@ mod tests {
         let check = |reach: Exposure, lines: &[&'static str], expect: Option<&str>| {
             let headers: HeaderMap =
                 lines.iter().map(|line| (COOKIE, HeaderValue::from_static(line))).collect();
-            assert_eq!(reach.read(&headers), expect, "{lines:?}");
+            assert_eq!(reach.read(&headers, Purpose::Read), expect, "{lines:?}");
         };
         check(Exposure::Loopback, &["a=b; par_login=x; c=d"], Some("x"));
         check(Exposure::Loopback, &["par_login=x; par_login=y"], None);

@@ -9,7 +9,6 @@ use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
 use crate::ledger::Stored;
-use crate::policy::Power;
 use crate::types::limits;
 use axum::extract::{Path, State};
 use axum::response::Html;
@@ -34,13 +33,17 @@ pub(super) async fn show(
     visitor: Visitor,
     Path(seq): Path<String>,
 ) -> Result<Html<String>, Problem> {
-    visitor.holding(Power::AuditRead)?;
+    let scope = visitor.reading()?;
     let none = || Problem::new(Code::NotFound, "no entry has this number");
     let seq: u64 = seq.parse().map_err(|_| none())?;
     let app = ui.app.clone();
     let around = blocking(move || {
         let reader = app.agent.ledger().reader();
         let Some(stored) = reader.entry(seq)? else { return Ok(None) };
+        // What the visitor may not read is as if it were not there.
+        if !scope.has(&app, &stored)? {
+            return Ok(None);
+        }
         let before = seq.checked_sub(1).map(|seq| reader.entry(seq)).transpose()?.flatten();
         let after = seq.checked_add(1).map(|seq| reader.entry(seq)).transpose()?.flatten();
         Ok(Some(Around { stored, before, after }))

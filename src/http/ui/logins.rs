@@ -8,7 +8,9 @@
 //! it in the tab (`sessionStorage`, which belongs to one origin including its port). The cookie
 //! alone permits reading, but no answers.
 
+use super::cookie::Purpose;
 use crate::auth::Principal;
+use crate::types::clock::Wall;
 use crate::types::digest::hex;
 use crate::types::{Digest, limits};
 use std::collections::HashMap;
@@ -24,10 +26,13 @@ pub(super) struct Logins {
 #[derive(Debug)]
 struct OpenLogin {
     principal: Principal,
+    purpose: Purpose,
     form_token: String,
     /// The hash of the tab's proof; `None` if the browser runs no scripts.
     proof: Option<Digest>,
     opened_us: u64,
+    /// When it was opened, by the wall clock.
+    opened_wall: Wall,
     seen_us: u64,
 }
 
@@ -41,11 +46,20 @@ pub(super) struct Login {
     pub(super) proven: Principal,
     /// The token that its forms carry.
     pub(super) form_token: String,
+    pub(super) purpose: Purpose,
     proof: Option<Digest>,
     opened_us: u64,
+    opened_wall: Wall,
 }
 
 impl Login {
+    /// Whether it may answer a question that was asked at `asked`, a time of RFC 3339 as approvals
+    /// have it. A login by a link answers what was asked before it.
+    pub(super) fn is_after(&self, asked: &str) -> bool {
+        // Both are UTC with six digits after the point, so their order is that of the text.
+        self.purpose == Purpose::Read || asked <= self.opened_wall.rfc3339().as_str()
+    }
+
     /// Whether the key was shown recently: an approval needs more than an open page.
     pub(super) fn is_fresh(&self, now_us: u64) -> bool {
         now_us.saturating_sub(self.opened_us) < limits::LOGIN_FRESH_MS_MAX * 1_000
@@ -68,6 +82,7 @@ impl Logins {
     pub(super) fn open(
         &self,
         principal: Principal,
+        purpose: Purpose,
         proof: &str,
         now_us: u64,
     ) -> Result<String, getrandom::Error> {
@@ -83,7 +98,16 @@ impl Logins {
         }
         let is_proof = proof.len() == 64 && proof.bytes().all(|b| b.is_ascii_hexdigit());
         let proof = is_proof.then(|| Digest::sha256(proof.as_bytes()));
-        let login = OpenLogin { principal, form_token, proof, opened_us: now_us, seen_us: now_us };
+        let opened_wall = Wall::now();
+        let login = OpenLogin {
+            principal,
+            purpose,
+            form_token,
+            proof,
+            opened_us: now_us,
+            opened_wall,
+            seen_us: now_us,
+        };
         open.insert(Digest::sha256(id.as_bytes()), login);
         Ok(id)
     }
@@ -111,8 +135,10 @@ impl Logins {
             hash: *hash,
             proven: login.principal.clone(),
             form_token: login.form_token.clone(),
+            purpose: login.purpose,
             proof: login.proof,
             opened_us: login.opened_us,
+            opened_wall: login.opened_wall,
         })
     }
 
@@ -135,7 +161,7 @@ impl Logins {
 impl OpenLogin {
     fn holds(&self, now_us: u64) -> bool {
         now_us.saturating_sub(self.seen_us) < limits::LOGIN_IDLE_MS_MAX * 1_000
-            && now_us.saturating_sub(self.opened_us) < limits::LOGIN_LIFE_MS_MAX * 1_000
+            && now_us.saturating_sub(self.opened_us) < self.purpose.life_ms_max() * 1_000
     }
 }
 
@@ -154,8 +180,9 @@ fn random() -> Result<String, getrandom::Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::Logins;
+    use super::{Logins, Purpose};
     use crate::auth::fixture::Fixture;
+    use crate::types::clock::Wall;
     use crate::types::limits;
 
     const HOUR_US: u64 = 3_600_000_000;
@@ -164,19 +191,19 @@ mod tests {
     async fn a_login_ends_when_idle_when_old_and_on_logout() {
         let home = Fixture::open().await;
         let logins = Logins::default();
-        let id = logins.open(home.owner.clone(), "", 0).expect("id");
+        let id = logins.open(home.owner.clone(), Purpose::Read, "", 0).expect("id");
         assert_eq!(id.len(), 64);
         assert!(logins.find("other", 1).is_none());
         let hash = logins.find(&id, 11 * HOUR_US).expect("used within 12 h").hash;
         // Reading by hash does not reset the idle time.
         assert!(logins.look(&hash, 22 * HOUR_US).is_some());
         assert!(logins.look(&hash, 23 * HOUR_US).is_none(), "12 h without use");
-        let id = logins.open(home.owner.clone(), "", 0).expect("id");
+        let id = logins.open(home.owner.clone(), Purpose::Read, "", 0).expect("id");
         for hour in (0..7 * 24).step_by(6) {
             assert!(logins.find(&id, hour * HOUR_US).is_some(), "{hour}");
         }
         assert!(logins.find(&id, 7 * 24 * HOUR_US).is_none(), "7 days");
-        let id = logins.open(home.owner.clone(), "", 0).expect("id");
+        let id = logins.open(home.owner.clone(), Purpose::Read, "", 0).expect("id");
         let login = logins.find(&id, 0).expect("open");
         assert!(login.is_fresh(14 * HOUR_US / 60) && !login.is_fresh(15 * HOUR_US / 60));
         assert!(login.made(&login.form_token) && !login.made("") && !login.made(&id));
@@ -185,13 +212,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_login_by_a_link_answers_for_a_quarter_of_an_hour_what_was_asked_before() {
+        let home = Fixture::open().await;
+        let logins = Logins::default();
+        let before = Wall::now().rfc3339();
+        let id = logins.open(home.owner.clone(), Purpose::Answer, "", 0).expect("id");
+        let login = logins.find(&id, 0).expect("open");
+        let later = Wall(Wall::now().0 + 1_000_000).rfc3339();
+        assert!(login.is_after(&before) && !login.is_after(&later));
+        assert!(logins.find(&id, 14 * HOUR_US / 60).is_some());
+        assert!(logins.find(&id, 15 * HOUR_US / 60).is_none(), "a quarter of an hour");
+        let id = logins.open(home.owner.clone(), Purpose::Read, "", 0).expect("id");
+        assert!(logins.find(&id, 0).expect("open").is_after(&later), "a key's login is as before");
+    }
+
+    #[tokio::test]
     async fn ids_are_kept_as_hashes_and_logins_are_bounded() {
         let home = Fixture::open().await;
         let logins = Logins::default();
-        let first = logins.open(home.owner.clone(), "", 0).expect("id");
+        let first = logins.open(home.owner.clone(), Purpose::Read, "", 0).expect("id");
         assert!(!format!("{logins:?}").contains(&first));
         for at in 1..=limits::KEY_LOGINS_MAX as u64 {
-            logins.open(home.owner.clone(), "", at).expect("id");
+            logins.open(home.owner.clone(), Purpose::Read, "", at).expect("id");
         }
         assert!(logins.find(&first, 100).is_none(), "the oldest one was ended");
         assert_eq!(logins.lock().len(), limits::KEY_LOGINS_MAX);
@@ -204,7 +246,7 @@ mod tests {
         let logins = Logins::default();
         let proof = "5a".repeat(32);
         let open = |proof: &str| {
-            let id = logins.open(home.owner.clone(), proof, 0).expect("id");
+            let id = logins.open(home.owner.clone(), Purpose::Read, proof, 0).expect("id");
             logins.find(&id, 0).expect("open")
         };
         let (proven, other) = (open(&proof), open(&"a5".repeat(32)));

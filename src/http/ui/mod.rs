@@ -25,6 +25,8 @@
 //! * `row`: an entry in a table
 //! * `activity`: counts of the last hours
 //! * `live`: the stream of the live page
+//! * `home`: the first page of a visitor
+//! * `card`: what is shown of an approval
 //! * `routes`: paths
 //! * the other files: one page each
 
@@ -47,8 +49,10 @@ mod timeline;
 mod run;
 mod runs;
 mod overview;
+mod home;
 mod audit;
 mod entry;
+mod card;
 mod approvals;
 mod tools;
 mod health;

@@ -51,7 +51,7 @@ impl Page<'_> {
                 a.brand href="/ui/" { (mark()) span { "PAR" } }
                 nav aria-label="Pages" {
                     @for (place, href, text, key, power) in PLACES {
-                        @if visitor.may(power) {
+                        @if visitor.may(power) || place == Here::Audit && visitor.reading().is_ok() {
                             a href=(href) data-go=(key) aria-current=[(place == self.here).then_some("page")] { (text) }
                         }
                     }
@@ -190,6 +190,7 @@ fn keys() -> Markup {
                     ("j k", "next row, previous row"),
                     ("Enter", "open the row"),
                     ("/", "search"),
+                    ("a d", "approve, deny: on the page of an approval"),
                     ("g o", "overview"),
                     ("g r", "runs"),
                     ("g a", "audit"),

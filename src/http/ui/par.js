@@ -39,6 +39,7 @@ document.addEventListener('keydown', (event) => {
   else if (key === 'j') step(1);
   else if (key === 'k') step(-1);
   else if (key === '?') $('#keys')?.showModal();
+  else if ((key === 'a' || key === 'd') && !event.repeat && !$('dialog[open]')) $(`button[data-key="${key}"]`)?.click();
   else if (key === '/' && $('[data-search]')) { event.preventDefault(); $('[data-search]').focus(); }
 });
 
@@ -82,6 +83,16 @@ const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).pa
 // proof stays with this origin, including its port, and with this tab.
 const PROOF = 'par-proof';
 
+// The code of a login link is in the fragment: no server and no log sees it. It leaves the address
+// at once, and a person sends the form.
+const link = $('input[data-link]');
+const code = location.hash.match(/^#(parlink_[0-9a-f]{64})$/);
+if (link && code) {
+  history.replaceState(null, '', location.pathname + location.search);
+  link.value = code[1];
+  link.form.querySelector('button').focus();
+}
+
 const begins = $('input[data-proof="new"]');
 begins?.form.addEventListener('submit', () => {
   const proof = hex(crypto.getRandomValues(new Uint8Array(32)).buffer);
@@ -104,6 +115,21 @@ function answerable(input) {
 
 const answers = $('input[data-proof="kept"]');
 if (answers) answerable(answers);
+
+// An approval of high risk is asked for twice.
+const second = $('#second');
+if (answers && second) {
+  let isSure = false;
+  answers.form.addEventListener('submit', (event) => {
+    if (event.submitter?.value !== 'grant' || isSure) return;
+    event.preventDefault();
+    second.showModal();
+  });
+  $('[data-sure]', second).addEventListener('click', () => {
+    isSure = true;
+    answers.form.requestSubmit($('button[data-key="a"]'));
+  });
+}
 
 // ---- the leaf hash, computed here -------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 //! Every path of the dashboard and its handler.
 
 use super::state::Ui;
-use super::{approvals, assets, audit, entry, headers, health, live, login, overview, run, runs, tools};
+use super::{approvals, assets, audit, entry, headers, health, home, live, login, run, runs, tools};
 use crate::http::app::App;
 use crate::http::problem::{Code, Problem};
 use crate::http::stream::Streams;
@@ -19,7 +19,7 @@ pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
     Router::new()
         .route("/", get(front))
         .route("/ui", get(front))
-        .route("/ui/", get(overview::show))
+        .route("/ui/", get(home::show))
         .route("/ui/login", get(login::form).post(login::open))
         .route("/ui/logout", post(login::close))
         .route("/ui/runs", get(runs::show))
@@ -29,6 +29,7 @@ pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
         .route("/ui/audit/{seq}", get(entry::show))
         .route("/ui/approvals", get(approvals::list))
         .route("/ui/approvals/{id}", get(approvals::show).post(approvals::answer))
+        .route("/ui/approvals/{id}/run", get(run::asked))
         .route("/ui/events", get(live::stream))
         .route("/ui/tools", get(tools::show))
         .route("/ui/health", get(health::show))

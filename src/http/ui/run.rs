@@ -5,6 +5,7 @@ use super::state::Ui;
 use super::visitor::Visitor;
 use super::{format, timeline};
 use crate::agent::RunReply;
+use crate::gate::{AnswerError, Approval};
 use crate::http::app::App;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
@@ -15,7 +16,7 @@ use crate::ledger::payload::{
 };
 use crate::ledger::{Filter, Kind, Order, Stored};
 use crate::policy::Power;
-use crate::types::{Decision, RunId, limits};
+use crate::types::{ApprovalId, Decision, RunId, limits};
 use axum::extract::{Path, Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
@@ -44,10 +45,8 @@ pub(super) async fn show(
 ) -> Result<Html<String>, Problem> {
     let sight = visitor.seeing(Power::RunRead)?;
     let id = RunId::parse(&id).ok_or_else(|| Problem::no_run(None))?;
-    let value = |name: &str| asked.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str());
-    let view = VIEWS.into_iter().find(|(name, _)| Some(*name) == value("view")).unwrap_or(VIEWS[0]).0;
-    let from = value("from").and_then(|seq| seq.parse().ok());
-    let (app, wanted) = (ui.app.clone(), id.clone());
+    let shown = Shown::read(&asked);
+    let (app, wanted, from) = (ui.app.clone(), id.clone(), shown.from);
     let run = blocking(move || {
         let Some(reply) = app.agent.find(&sight, &wanted)? else { return Ok(None) };
         Ok(Some(read(&app, &wanted, reply, from)?))
@@ -55,7 +54,46 @@ pub(super) async fn show(
     let run = run.await?.ok_or_else(|| Problem::no_run(Some(id.clone())))?;
     let same = format!("/runs/{id}");
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Runs, title: "Run", same: &same };
-    Ok(page.with(&body(&id, &run, view)))
+    Ok(page.with(&body(&visitor, &format!("/ui/runs/{id}"), &run, shown.view)))
+}
+
+/// The run that an approval belongs to, for whoever may see the approval.
+pub(super) async fn asked(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Html<String>, Problem> {
+    let sight = visitor.seeing(Power::ApprovalRead)?;
+    let id = ApprovalId::parse(&id).ok_or(AnswerError::Unknown)?;
+    let shown = Shown::read(&asked);
+    let (app, wanted, from) = (ui.app.clone(), id.clone(), shown.from);
+    let run = blocking(move || {
+        let found = Approval::find(app.agent.ledger(), &wanted)?;
+        let found =
+            found.filter(|found| sight.sees(&found.requester.principal)).ok_or(AnswerError::Unknown)?;
+        let reply = app.agent.find_asked(&found)?.ok_or_else(|| Problem::no_run(Some(found.run.clone())))?;
+        read(&app, &found.run, reply, from)
+    });
+    let run = run.await?;
+    let same = format!("/approvals/{id}");
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Approvals, title: "Run", same: &same };
+    let base = format!("/ui/approvals/{id}/run");
+    Ok(page.with(&body(&visitor, &base, &run, shown.view)))
+}
+
+/// What of a run is shown.
+struct Shown {
+    view: &'static str,
+    from: Option<u64>,
+}
+
+impl Shown {
+    fn read(asked: &[(String, String)]) -> Self {
+        let value = |name: &str| asked.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str());
+        let view = VIEWS.into_iter().find(|(name, _)| Some(*name) == value("view")).unwrap_or(VIEWS[0]).0;
+        Self { view, from: value("from").and_then(|seq| seq.parse().ok()) }
+    }
 }
 
 fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<RunPage, Problem> {
@@ -73,7 +111,7 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Run
     Ok(RunPage { reply, entries, next })
 }
 
-fn body(id: &RunId, run: &RunPage, view: &str) -> Markup {
+fn body(visitor: &Visitor, base: &str, run: &RunPage, view: &str) -> Markup {
     let request = run.entries.iter().find(|stored| stored.header.is(Kind::RunRequest));
     let is_erased = request.is_some_and(|request| request.body.is_none());
     let title = if is_erased { "Run with an erased message" } else { "Run" };
@@ -84,11 +122,11 @@ fn body(id: &RunId, run: &RunPage, view: &str) -> Markup {
             h1.message { (format::line(&message, 160)) }
             p { (page::outcome(run.reply.status.as_str())) }
         }
-        (facts(id, run))
+        (facts(visitor, run))
         (cards(run))
         nav.tabs aria-label="Views" {
             @for (name, text) in VIEWS {
-                a href={ "/ui/runs/" (id) "?view=" (name) } aria-current=[(name == view).then_some("page")] { (text) }
+                a href={ (base) "?view=" (name) } aria-current=[(name == view).then_some("page")] { (text) }
             }
         }
         @match view {
@@ -100,7 +138,7 @@ fn body(id: &RunId, run: &RunPage, view: &str) -> Markup {
         }
         @if let Some(next) = run.next {
             nav.steps aria-label="Further entries" {
-                a.button rel="next" href={ "/ui/runs/" (id) "?view=" (view) "&from=" (next) } { "Later entries" }
+                a.button rel="next" href={ (base) "?view=" (view) "&from=" (next) } { "Later entries" }
             }
         }
         @if let (Some(answer), "timeline") = (&run.reply.answer, view) {
@@ -113,18 +151,23 @@ fn body(id: &RunId, run: &RunPage, view: &str) -> Markup {
     }
 }
 
-fn facts(id: &RunId, run: &RunPage) -> Markup {
+fn facts(visitor: &Visitor, run: &RunPage) -> Markup {
+    let id = &run.reply.run;
     let first = run.entries.first().map(|stored| &stored.header);
     let who = first.and_then(|header| header.str("principal")).unwrap_or_default();
     let policy = first.and_then(|header| header.str("policy")).unwrap_or_default();
     html! {
         p.line.muted {
             code { (id) } " · "
-            a href=(link("/ui/runs", &[("principal", who)])) { (format::line(who, 24)) } " · "
+            @if visitor.may(Power::RunRead) { a href=(link("/ui/runs", &[("principal", who)])) { (format::line(who, 24)) } }
+            @else { (format::line(who, 24)) }
+            " · "
             (format::time(first.and_then(|header| header.u64("wall_us")).unwrap_or(0))) " · policy "
             code title=(policy) { (format::short(policy, 12)) }
             @if let Some(range) = &run.reply.ledger {
-                " · " a href=(link("/ui/audit", &[("q", &format!("run:{id}"))])) { "entries " (range.first) "–" (range.last) }
+                " · "
+                @if visitor.reading().is_ok() { a href=(link("/ui/audit", &[("q", &format!("run:{id}"))])) { "entries " (range.first) "–" (range.last) } }
+                @else { "entries " (range.first) "–" (range.last) }
             }
         }
     }

@@ -1,22 +1,58 @@
 //! The visitor of a page: a login whose key is still valid, and its powers.
 
-use super::cookie::Exposure;
+use super::cookie::{Exposure, Purpose};
 use super::format;
 use super::logins::Login;
 use super::state::Ui;
 use crate::auth::{Principal, Refusal, Source};
 use crate::gate::{Gate, Granted, Sight};
+use crate::http::app::App;
 use crate::http::auth::prove;
 use crate::http::link::link;
 use crate::http::middleware::Ends;
 use crate::http::problem::{Code, Problem};
+use crate::ledger::{Filter, Stored};
 use crate::policy::{Door, Over, Power, Via};
-use crate::types::clock;
+use crate::types::{RunId, clock};
 use axum::extract::FromRequestParts;
 use axum::http::header::{ACCEPT, HOST};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use std::collections::BTreeSet;
+
+/// What a visitor may read of the ledger.
+#[derive(Debug)]
+pub(super) enum Scope {
+    /// Every entry.
+    All,
+    /// The entries of these runs.
+    Runs(Sight),
+}
+
+impl Scope {
+    /// Confines a query to the scope. A query for one visible run finds all of its entries, also
+    /// those of a person who answered. Blocking.
+    pub(super) fn confine(&self, app: &App, filter: Filter) -> Result<Filter, Problem> {
+        let Self::Runs(sight) = self else { return Ok(filter) };
+        let mut runs = filter.runs().unwrap_or_default().into_iter();
+        if runs.len() > 0 && runs.try_fold(true, |all, run| sees(app, sight, run).map(|sees| all && sees))? {
+            return Ok(filter);
+        }
+        Ok(filter.in_runs_of(app.agent.run_owners(sight)?))
+    }
+
+    /// Whether an entry is in the scope. Blocking.
+    pub(super) fn has(&self, app: &App, stored: &Stored) -> Result<bool, Problem> {
+        let Self::Runs(sight) = self else { return Ok(true) };
+        stored.header.str("run").map_or(Ok(false), |run| sees(app, sight, run))
+    }
+}
+
+fn sees(app: &App, sight: &Sight, run: &str) -> Result<bool, Problem> {
+    let Some(run) = RunId::parse(run) else { return Ok(false) };
+    Ok(app.agent.find(sight, &run)?.is_some())
+}
 
 /// A visitor with an open login.
 #[derive(Clone, Debug)]
@@ -25,6 +61,8 @@ pub(super) struct Visitor {
     login: Login,
     gate: Gate,
     door: Door,
+    /// Other callers of the same user.
+    same: BTreeSet<String>,
     /// This server's address in the visitor's browser, such as `http://127.0.0.1:7117`.
     pub(super) base: String,
 }
@@ -49,9 +87,19 @@ impl Visitor {
         Ok(&self.principal)
     }
 
-    /// Returns the objects over which the visitor holds `power`.
+    /// Returns the objects over which the visitor holds `power`. A login is of a user: what other
+    /// keys of the user own, and the same user of this host, counts as the visitor's own.
     pub(super) fn seeing(&self, power: Power) -> Result<Sight, Problem> {
-        Ok(self.gate.sight(&self.principal, power, self.door)?)
+        Ok(self.gate.sight(&self.principal, power, self.door)?.of_user(self.same.clone()))
+    }
+
+    /// Returns what the visitor may read of the ledger: all of it, or the entries of the runs that
+    /// the visitor sees.
+    pub(super) fn reading(&self) -> Result<Scope, Problem> {
+        match self.holding(Power::AuditRead) {
+            Ok(_) => Ok(Scope::All),
+            Err(refused) => self.seeing(Power::RunRead).map(Scope::Runs).map_err(|_| refused),
+        }
     }
 
     /// Whether to offer the visitor a page that needs `power`.
@@ -89,7 +137,16 @@ impl FromRequestParts<Ui> for Visitor {
     async fn from_request_parts(parts: &mut Parts, ui: &Ui) -> Result<Self, Response> {
         let ends = ends(parts).map_err(Problem::into_response)?;
         let reach = Exposure::from_request(ends, &parts.headers);
-        let login = reach.read(&parts.headers).and_then(|id| ui.logins.find(id, clock::mono_us()));
+        let find = |purpose| {
+            let id = reach.read(&parts.headers, purpose)?;
+            ui.logins.find(id, clock::mono_us())
+        };
+        // Where answers are given, the login that answers counts.
+        let order = match parts.uri.path().starts_with("/ui/approvals") {
+            true => [Purpose::Answer, Purpose::Read],
+            false => [Purpose::Read, Purpose::Answer],
+        };
+        let login = order.into_iter().find_map(find);
         let Some(login) = login else { return Err(to_login(parts)) };
         // Checked for each request: a revoked or expired key opens nothing any more.
         match ui.app.authority.standing(&login.proven).await {
@@ -97,7 +154,15 @@ impl FromRequestParts<Ui> for Visitor {
                 prove(&parts.extensions, &principal).map_err(Problem::into_response)?;
                 let door = Door { via: Via::Page, source_ip: Some(ends.peer) };
                 let (gate, base) = (ui.app.agent.gate().clone(), base(reach, &parts.headers));
-                Ok(Self { principal, login, gate, door, base })
+                // Whoever reads the whole ledger sees every run.
+                let same = match gate.holds(&principal, Power::AuditRead, door) {
+                    Ok(()) => BTreeSet::new(),
+                    Err(_) => {
+                        let same = ui.app.authority.same_user(&principal).await;
+                        same.map_err(|e| Problem::internal(e).into_response())?
+                    }
+                };
+                Ok(Self { principal, login, gate, door, same, base })
             }
             Err(Refusal::Unreadable) => Err(Problem::from(Refusal::Unreadable).into_response()),
             Err(_) => {

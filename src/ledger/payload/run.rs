@@ -22,6 +22,10 @@ pub struct RunRequestPayload {
     /// The client's address, if the request came over the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ip: Option<String>,
+    /// The door through which the request came: `http`, `par_sock` or `local`. Absent in old
+    /// entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,

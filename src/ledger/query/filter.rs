@@ -20,6 +20,7 @@ use crate::ledger::entry::Header;
 use crate::types::clock::Wall;
 use crate::types::limits;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -27,6 +28,9 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub(super) terms: Vec<Term>,
+    /// If set, only entries of runs, recorded under one of these principals. Not a part of the
+    /// grammar: no query can lift it.
+    within: Option<BTreeSet<String>>,
 }
 
 impl Filter {
@@ -64,7 +68,7 @@ impl Filter {
             });
         }
         let term = |word: &&str| Term::parse(word, now_us).map_err(|why| why.at(word));
-        Ok(Self { terms: split.iter().map(term).collect::<Result<_, _>>()? })
+        Ok(Self { terms: split.iter().map(term).collect::<Result<_, _>>()?, within: None })
     }
 
     /// The range from the lowest to the highest number that the query asks for; all numbers if it
@@ -81,13 +85,38 @@ impl Filter {
     #[must_use]
     pub fn field(name: &'static str, value: &str) -> Self {
         let want = Want { value: value.to_owned(), is_start: false };
-        Self { terms: vec![Term { is_negated: false, ask: Criterion::Field { name, want } }] }
+        Self { terms: vec![Term { is_negated: false, ask: Criterion::Field { name, want } }], within: None }
+    }
+
+    /// The same query, over the entries of runs that are recorded under one of `principals` alone.
+    #[must_use]
+    pub fn in_runs_of(self, principals: BTreeSet<String>) -> Self {
+        Self { within: Some(principals), ..self }
+    }
+
+    /// The runs that an entry must be of one of; `None` if the query does not name them exactly.
+    #[must_use]
+    pub fn runs(&self) -> Option<Vec<&str>> {
+        let named = self.terms.iter().filter(|term| !term.is_negated).filter_map(|term| match &term.ask {
+            Criterion::Field { name: "run", want } => Some(want),
+            _ => None,
+        });
+        let exact = named.map(|want| (!want.is_start).then_some(want.value.as_str()));
+        exact.collect::<Option<Vec<_>>>().filter(|runs| !runs.is_empty())
+    }
+
+    /// Whether the header is of an entry that the query is confined to.
+    fn is_within(&self, header: &Header) -> bool {
+        self.within.as_ref().is_none_or(|principals| {
+            let is_theirs = header.str("principal").is_some_and(|by| principals.contains(by));
+            is_theirs && header.str("run").is_some()
+        })
     }
 
     /// Whether every entry matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.terms.is_empty()
+        self.terms.is_empty() && self.within.is_none()
     }
 
     /// Whether the query searches payloads.
@@ -100,14 +129,16 @@ impl Filter {
     /// [`Filter::matches_text`].
     #[must_use]
     pub fn matches(&self, header: &Header) -> bool {
-        self.terms.iter().filter(|term| !matches!(term.ask, Criterion::Text { .. })).all(|term| {
-            if term.is_negated {
-                return !term.ask.holds(header);
-            }
-            let mut same =
-                self.terms.iter().filter(|other| !other.is_negated && other.ask.is_like(&term.ask));
-            same.any(|other| other.ask.holds(header))
-        })
+        let mut headers = self.terms.iter().filter(|term| !matches!(term.ask, Criterion::Text { .. }));
+        self.is_within(header)
+            && headers.all(|term| {
+                if term.is_negated {
+                    return !term.ask.holds(header);
+                }
+                let mut same =
+                    self.terms.iter().filter(|other| !other.is_negated && other.ask.is_like(&term.ask));
+                same.any(|other| other.ask.holds(header))
+            })
     }
 
     /// Whether the payload matches all free text. A payload that was erased or may not be shown has
@@ -235,6 +266,33 @@ mod tests {
         assert!(printed(&format!("since:1s {}", "a".repeat(4_087))).contains("4114 bytes once"));
         assert!(printed(&format!("--{}", "a".repeat(4_094))).contains("4098 bytes once"));
         assert!(printed(&"a".repeat(5_000)).contains("5000 bytes"));
+    }
+
+    /// The attack: a query whose terms name other principals, or negate one's own.
+    #[test]
+    fn no_query_leaves_the_runs_that_it_is_confined_to() {
+        let header = |principal: &str, run: Option<&str>| {
+            let zero = "0".repeat(64);
+            let mut fields = serde_json::json!({
+                "t": "par/entry/1", "boot": "b", "wall_us": 1, "mono_us": 1, "log": "l", "seq": 7,
+                "kind": "run.request", "payload": zero, "payload_len": 0, "principal": principal
+            });
+            if let Some(run) = run {
+                fields["run"] = run.into();
+            }
+            super::Header::parse_any(fields.to_string().as_bytes()).expect("a header")
+        };
+        let own = || std::collections::BTreeSet::from(["key:own".to_owned()]);
+        for query in
+            ["", "principal:key:other", "principal:key:*", "-principal:key:own", "key:other", "seq:7"]
+        {
+            let filter = Filter::parse_at(query, NOW_US).expect("a query").in_runs_of(own());
+            assert!(!filter.is_empty());
+            assert!(!filter.matches(&header("key:other", Some("run_1"))), "{query}");
+            assert!(!filter.matches(&header("key:own", None)), "{query}: no entry of a run");
+        }
+        let all = Filter::default().in_runs_of(own());
+        assert!(all.matches(&header("key:own", Some("run_1"))));
     }
 
     /// No entry could match, and an empty result would hide the mistake.

@@ -66,7 +66,7 @@ fn the_table_of_roles_and_powers() {
 power          viewer operator approver admin
 run            -      yes      -        yes
 run_read       yes    own      -        yes
-audit_read     yes    -        yes      yes
+audit_read     yes    -        -        yes
 approval_read  -      -        yes      yes
 approve        -      -        yes      yes
 key_manage     -      -        -        yes

@@ -14,7 +14,7 @@ fn two_approvals_at_once_count_once_and_a_late_one_does_not() {
     let (run, approval) = people.ask(&server, &people.list());
     let id = approval["id"].as_str().expect("id").to_owned();
     let (by_http, by_socket) = std::thread::scope(|scope| {
-        let socket = scope.spawn(|| people.home.par(&["approval", "approve", &id, "--yes"]).status.code());
+        let socket = scope.spawn(|| people.home.approve(&id, &[]).status.code());
         (grant(&server, &people.ben, &approval).status, socket.join().expect("thread"))
     });
     assert!(matches!((by_http, by_socket), (200, Some(1)) | (409, Some(0))), "{by_http} {by_socket:?}");
@@ -25,7 +25,7 @@ fn two_approvals_at_once_count_once_and_a_late_one_does_not() {
     let (_, approval) = people.ask(&server, &people.list());
     assert_eq!(server.stop(), Some(0));
     std::thread::sleep(Duration::from_secs(5));
-    let late = people.home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
+    let late = people.home.approve(approval["id"].as_str().expect("id"), &[]);
     assert_eq!(late.status.code(), Some(1), "{}", text(&late.stderr));
     assert!(
         text(&late.stderr).contains("the approval has expired and the call was refused"),
@@ -57,7 +57,9 @@ fn a_person_answers_by_the_command_line_beside_a_server() {
     assert!(shown.contains(approval["call_hash"].as_str().expect("hash")), "{shown}");
     let unasked = home.par(&["approval", "approve", id]);
     assert_eq!(unasked.status.code(), Some(2), "no terminal to ask on: {}", text(&unasked.stderr));
-    let said = home.expect(0, &["approval", "approve", id, "--yes", "--reason", "seen"]);
+    let wrong = home.par(&["approval", "approve", id, "--card", "zzzz"]);
+    assert!(wrong.status.code() == Some(1) && text(&wrong.stderr).contains("not approved"), "{wrong:?}");
+    let said = text(&home.approve(id, &["--reason", "seen"]).stdout);
     assert!(said.contains(&format!("{id} granted")), "{said}");
     assert_eq!(people.ended(&server, &approval)["status"], "done");
     assert_eq!(home.par(&["approval", "deny", id]).status.code(), Some(1), "answered");
@@ -83,16 +85,15 @@ fn a_lone_person_confirms_at_the_terminal_and_the_run_resumes_there() {
     };
     let approval = one(home);
     assert_eq!((&approval["confirm"], &approval["groups"]), (&json!(true), &json!([])));
-    let done =
-        home.expect(0, &["approval", "approve", approval["id"].as_str().expect("id"), "--yes", "--json"]);
-    let reply: Value = serde_json::from_str(done.trim()).expect("reply");
+    let done = home.approve(approval["id"].as_str().expect("id"), &["--json"]);
+    let reply: Value = serde_json::from_str(text(&done.stdout).trim()).expect("reply");
     assert_eq!((&reply["status"], &reply["run"]), (&json!("done"), &approval["run"]), "{reply}");
     assert_eq!(home.expect(0, &["approval", "list", "--json"]), "");
     assert_eq!(home.expect(0, &["approval", "list", "--all", "--json"]).lines().count(), 1);
 
     home.expect(4, &["tool", "call", "list_dir", &json!({ "path": home.path("workspace/box") }).to_string()]);
     let approval = one(home);
-    let own = home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
+    let own = home.approve(approval["id"].as_str().expect("id"), &[]);
     assert_eq!(own.status.code(), Some(3), "{}", text(&own.stderr));
     assert!(text(&own.stderr).contains("the requester cannot approve"), "{}", text(&own.stderr));
     // Another user, a member of the group, once a server runs; the requester's call ends as it
@@ -120,16 +121,48 @@ fn an_approver_answers_by_address_with_a_key() {
     };
     let (reply, question) = people.ask(&server, &people.list());
     let id = question["id"].as_str().expect("id");
+    let card = people.home.card(id);
     let (code, listed, why) = par(&people.ben, &["approval", "list"]);
     assert!(code == Some(0) && listed.contains(id), "{listed} {why}");
     let (code, _, why) = par(&people.asker, &["approval", "show", id]);
     assert!(code == Some(3) && why.contains("forbidden"), "who asked has no business here: {why}");
-    let (code, _, why) = par(&people.asker, &["approval", "approve", id, "--yes"]);
+    let (code, _, why) = par(&people.asker, &["approval", "approve", id, "--card", &card]);
     assert!(code == Some(3), "{why}");
-    let (code, shown, why) = par(&people.ben, &["approval", "approve", id, "--yes", "--reason", "looked"]);
+    let (code, shown, why) =
+        par(&people.ben, &["approval", "approve", id, "--card", &card, "--reason", "looked"]);
     assert!(code == Some(0) && shown.contains("list_dir") && shown.contains("granted"), "{shown} {why}");
     assert_eq!(people.ended(&server, &reply)["status"], "done");
     let (code, _, why) = par(&people.ben, &["approval", "deny", id]);
     assert!(code == Some(1) && why.contains("answered"), "{why}");
     people.verify();
+}
+
+/// Finding B1: the refusal of an answer prints the lines that would allow it, and they do.
+#[test]
+fn a_refusal_prints_the_lines_that_would_allow_it() {
+    let people = People::new();
+    let home = &people.home;
+    let par_toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");
+    let os = os_user();
+    home.configure(&par_toml.replace(&format!(", \"{os}\""), ""));
+    let server = home.serve();
+    let (run, approval) = people.ask(&server, &people.list());
+    let id = approval["id"].as_str().expect("id");
+    let refused = home.approve(id, &[]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    let line = format!("release = [\"ana\", \"ben\", \"carl\", \"{os}\"]");
+    assert!(said.contains("below `[groups]`") && said.contains(&line), "{said}");
+    assert!(said.ends_with("par reload\n"), "{said}");
+    let file = home.path("etc/par.toml");
+    let written = std::fs::read_to_string(&file).expect("par.toml");
+    let before = written.lines().find(|line| line.starts_with("release = ")).expect("the group").to_owned();
+    std::fs::write(&file, written.replace(&before, &line)).expect("par.toml");
+    let said = text(&home.approve(id, &[]).stderr);
+    assert!(said.contains("not loaded yet"), "{said}");
+    home.expect(0, &["reload"]);
+    let asked = people.asked_again(&server, &approval);
+    let granted = home.approve(asked["id"].as_str().expect("id"), &[]);
+    assert_eq!(granted.status.code(), Some(0), "{}", text(&granted.stderr));
+    assert_eq!(people.ended(&server, &run)["status"], "done");
 }

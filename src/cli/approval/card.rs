@@ -1,0 +1,201 @@
+//! The card of an approval: everything that a person needs for the answer.
+//!
+//! It comes in the order in which a person reads: the question, what would run, why it needs a
+//! person and who may answer, what the run had read, and last the words of the model. A member that
+//! this version does not know is shown too. Control characters become visible: a model wrote part
+//! of it.
+
+use super::words::whole;
+use crate::gate::describe_content;
+use crate::types::text;
+use serde_json::Value;
+
+/// Width of the names, in characters.
+const NAME_CHARS: usize = 10;
+
+/// The members that have a name of their own on the card, in its order.
+const NAMED: [(&str, &str); 22] = [
+    ("approval", "/id"),
+    ("state", "/state"),
+    ("question", "/shown/question"),
+    ("tool", "/tool"),
+    ("arguments", "/arguments"),
+    ("on", "/resource/id"),
+    ("program", "/shown/program"),
+    ("script", "/shown/script"),
+    ("risk", "/shown/risk"),
+    ("sandbox", "/shown/sandbox"),
+    ("groups", "/groups"),
+    ("asked by", "/requester/principal"),
+    ("user", "/requester/user"),
+    ("through", "/shown/channel"),
+    ("run", "/run"),
+    ("asked", "/created"),
+    ("expires", "/expires"),
+    ("answer", "/answer/principal"),
+    ("reason", "/answer/reason"),
+    ("model says", "/said"),
+    ("call hash", "/call_hash"),
+    ("card", "/card"),
+];
+/// After these names come the parts that have lines of their own.
+const AFTER: [(&str, fn(&Value) -> Vec<String>); 3] =
+    [("on", object_lines), ("sandbox", why_lines), ("reason", read_lines)];
+/// Members that those parts show, or that identify the request and say nothing to a person.
+const ELSEWHERE: [&str; 6] = ["resource", "why", "tainted_by", "session", "call", "confirm"];
+/// The same, of the members of `shown`.
+const SHOWN_ELSEWHERE: [&str; 1] = ["taint"];
+
+/// The card, line by line.
+pub(super) fn lines(approval: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, at) in NAMED {
+        match approval.pointer(at) {
+            None | Some(Value::Null | Value::Bool(false)) => {}
+            Some(Value::Array(items)) if items.is_empty() => {}
+            Some(value) => lines.extend(member(name, value)),
+        }
+        if let Some((_, more)) = AFTER.iter().find(|(after, _)| *after == name) {
+            lines.extend(more(approval));
+        }
+        if name == "sandbox" {
+            lines.extend(unknown_lines(approval));
+        }
+    }
+    lines
+}
+
+/// The digest that an answer repeats the end of: that of the whole card, or of the call.
+pub(super) fn digest(approval: &Value) -> &str {
+    let word = |name: &str| approval.get(name).and_then(Value::as_str);
+    word("card").or_else(|| word("call_hash")).unwrap_or_default()
+}
+
+/// A member: on one line, or as a block if it is text of several lines or an object of several
+/// members.
+fn member(name: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::String(words) if words.trim_end().contains('\n') => {
+            let block = words.lines().map(|line| format!("  | {}", text::visible_line(line)));
+            std::iter::once(name.to_owned()).chain(block).collect()
+        }
+        Value::Object(members) if !["arguments"].contains(&name) => members
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .flat_map(|(of, value)| member(&format!("{name} {}", text::visible_line(of)), value))
+            .collect(),
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            items.iter().map(|item| line(name, &text::visible_line(&item.to_string()))).collect()
+        }
+        value => vec![line(name, &whole(value, ""))],
+    }
+}
+
+fn line(name: &str, words: &str) -> String {
+    format!("{name:<NAME_CHARS$} {words}").trim_end().to_owned()
+}
+
+/// The content that the call is given, and what it leaves out.
+fn object_lines(approval: &Value) -> Vec<String> {
+    let content = approval.get("resource").and_then(describe_content);
+    let left_out = each(approval, "/resource/exclusions");
+    content
+        .map(|words| line("content", &words))
+        .into_iter()
+        .chain(left_out.map(|one| line("leaves out", &whole(one, "/canonical"))))
+        .collect()
+}
+
+fn why_lines(approval: &Value) -> Vec<String> {
+    let one = |one: &Value| {
+        let advice = one.get("advice").and_then(Value::as_str).map(text::visible_line).unwrap_or_default();
+        line("why", format!("{} {} {advice}", whole(one, "/policy"), whole(one, "/origin")).trim_end())
+    };
+    each(approval, "/why").map(one).collect()
+}
+
+/// The untrusted data that the run had read.
+fn read_lines(approval: &Value) -> Vec<String> {
+    let whence = |one: &Value| format!("{} by {}", whole(one, "/resource"), whole(one, "/tool"));
+    let all = each(approval, "/shown/taint").map(|one| {
+        let (first, newest, count) = (whole(one, "/first"), whole(one, "/newest"), whole(one, "/count"));
+        line("has read", &format!("{} ×{count}, entries {first} to {newest}: untrusted", whence(one)))
+    });
+    let all: Vec<String> = all.collect();
+    if !all.is_empty() {
+        return all;
+    }
+    // A request of an earlier version names the newest ones.
+    each(approval, "/tainted_by")
+        .map(|one| line("has read", &format!("{}, entry {}: untrusted", whence(one), whole(one, "/result"))))
+        .collect()
+}
+
+/// What a later version says about the call.
+fn unknown_lines(approval: &Value) -> Vec<String> {
+    let begins =
+        |at: &str| NAMED.iter().any(|(_, named)| *named == at || named.starts_with(&format!("{at}/")));
+    let unknown = |below: &str, of: &Value, elsewhere: &[&str]| {
+        let members = of.as_object().into_iter().flatten();
+        let is_new = |name: &str| !elsewhere.contains(&name) && !begins(&format!("{below}/{name}"));
+        members
+            .filter(|(name, value)| is_new(name) && !value.is_null())
+            .flat_map(|(name, value)| member(&text::visible_line(&name.replace('_', " ")), value))
+            .collect::<Vec<_>>()
+    };
+    let mut lines = unknown("", approval, &[ELSEWHERE.as_slice(), &["ledger"]].concat());
+    lines.extend(unknown("/shown", approval.get("shown").unwrap_or(&Value::Null), &SHOWN_ELSEWHERE));
+    lines
+}
+
+fn each<'a>(approval: &'a Value, at: &str) -> impl Iterator<Item = &'a Value> {
+    approval.pointer(at).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{digest, lines};
+    use serde_json::json;
+
+    #[test]
+    fn a_card_shows_every_member_in_the_order_of_reading() {
+        let card = lines(&json!({
+            "id": "apr_1", "state": "pending", "said": "do\u{1b}[2J it", "call_hash": "aa11",
+            "card": "bb22", "tool": "deploy",
+            "arguments": {"project": "demo"}, "resource": {"id": "demo", "exclusions": [{"canonical": "/x"}]},
+            "shown": {"question": "May demo 1.0.0 go live?", "script": {"name": "deploy.sh", "text": "one\ntwo\n"},
+                "sandbox": {"write": ["/srv"]}, "of_later": "a new fact",
+                "taint": [{"tool": "read_file", "resource": "/var/log/x", "first": 5, "newest": 7, "count": 2}]},
+            "why": [{"policy": "p", "origin": "f:1", "advice": "ask"}], "groups": ["release"],
+            "confirm": false, "requester": {"principal": "os:root", "user": null},
+            "tainted_by": [{"tool": "read_file", "resource": "/var/log/x", "result": 7}],
+        }));
+        assert_eq!(
+            card.join("\n"),
+            "approval   apr_1\n\
+             state      pending\n\
+             question   May demo 1.0.0 go live?\n\
+             tool       deploy\n\
+             arguments  {\"project\":\"demo\"}\n\
+             on         demo\n\
+             leaves out /x\n\
+             script name deploy.sh\n\
+             script text\n  | one\n  | two\n\
+             sandbox write [\"/srv\"]\n\
+             why        p f:1 ask\n\
+             of later   a new fact\n\
+             groups     [\"release\"]\n\
+             asked by   os:root\n\
+             has read   /var/log/x by read_file ×2, entries 5 to 7: untrusted\n\
+             model says do\\u{1b}[2J it\n\
+             call hash  aa11\n\
+             card       bb22"
+        );
+    }
+
+    #[test]
+    fn the_digest_is_of_the_whole_card_if_it_has_one() {
+        assert_eq!(digest(&json!({"card": "bb22", "call_hash": "aa11"})), "bb22");
+        assert_eq!(digest(&json!({"call_hash": "aa11"})), "aa11");
+    }
+}

@@ -1,0 +1,139 @@
+//! `par approval`: through the admin socket of the running server, or directly on the ledger if
+//! none runs; with `--url`, at any server with the caller's own key.
+//!
+//! # Layout
+//!
+//! * `words`: single values
+//! * `card`: what a person is shown
+//! * `confirm`: what a person types
+//! * `source`: where approvals are kept
+//! * `refusal`: why an answer was refused
+//! * `answer`: sends an answer
+
+mod words;
+mod card;
+mod confirm;
+mod source;
+mod refusal;
+mod answer;
+
+use super::exit::{self, Fail};
+use super::remote::Server;
+use super::{compose, show};
+use crate::config::{Home, server_url};
+use answer::AnswerArgs;
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use source::ApprovalSource;
+use words::word;
+
+#[derive(Debug, Args)]
+pub(super) struct Approvals {
+    /// Use the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key;
+    /// needs no home here [env: PAR_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    url: Option<String>,
+    #[command(subcommand)]
+    command: ApprovalCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ApprovalCommand {
+    /// List the calls that wait for approval
+    List {
+        /// Include answered and expired approvals
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one approval, with the exact call
+    Show {
+        /// Id of the approval, `apr_…`
+        id: String,
+    },
+    /// Approve exactly this call and resume its run
+    Approve(Approve),
+    /// Deny this call; its run resumes without it
+    Deny(AnswerArgs),
+}
+
+#[derive(Debug, Args)]
+struct Approve {
+    #[command(flatten)]
+    answer: AnswerArgs,
+    /// Approve without a question on the terminal: the last four characters of the digest that
+    /// `par approval show` prints last
+    #[arg(long, value_name = "XXXX")]
+    card: Option<String>,
+}
+
+impl Approvals {
+    pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        let source = match self.url.clone().or_else(server_url) {
+            Some(url) => ApprovalSource::Server(Box::new(Server::at(&url)?.checked()?)),
+            None => ApprovalSource::Home(Box::new(compose::load(home)?)),
+        };
+        match &self.command {
+            ApprovalCommand::List { all } => list(&source, *all, is_json),
+            ApprovalCommand::Show { id } => {
+                let approval = source.find(id)?;
+                if is_json {
+                    show::json(&approval)?;
+                } else {
+                    card::lines(&approval).iter().try_for_each(|line| show::line(line))?;
+                }
+                Ok(exit::OK)
+            }
+            ApprovalCommand::Approve(approve) => approve.run(source, is_json),
+            ApprovalCommand::Deny(args) => {
+                let approval = source.find(&args.id)?;
+                args.send(source, &approval, false, is_json)
+            }
+        }
+    }
+}
+
+impl Approve {
+    fn run(&self, source: ApprovalSource, is_json: bool) -> Result<u8, Fail> {
+        let approval = source.find(&self.answer.id)?;
+        // The card is shown even if standard output is for a program.
+        if !is_json {
+            card::lines(&approval).iter().try_for_each(|line| show::line(line))?;
+        } else if self.card.is_none() {
+            card::lines(&approval).iter().for_each(|line| show::note(line));
+        }
+        let digest = card::digest(&approval);
+        match &self.card {
+            Some(given) => confirm::check(given, digest)?,
+            None if !confirm::ask(digest)? => return Err(Fail::failed("not approved")),
+            None => {}
+        }
+        self.answer.send(source, &approval, true, is_json)
+    }
+}
+
+fn list(source: &ApprovalSource, all: bool, is_json: bool) -> Result<u8, Fail> {
+    let mut items: Vec<Value> = Vec::new();
+    let mut next = Some(0);
+    while let Some(after) = next {
+        let page = source.page(all, after)?;
+        items.extend(page.0);
+        next = page.1;
+    }
+    if is_json {
+        items.iter().try_for_each(show::json)?;
+        return Ok(exit::OK);
+    }
+    let row = |item: &Value| {
+        vec![
+            word(item, "/id"),
+            word(item, "/state"),
+            word(item, "/tool"),
+            word(item, "/arguments"),
+            word(item, "/requester/principal"),
+            word(item, "/expires"),
+        ]
+    };
+    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+    show::table(&["id", "state", "tool", "arguments", "asked by", "expires"], &rows)?;
+    Ok(exit::OK)
+}

@@ -1,0 +1,95 @@
+//! Where approvals are kept: a home, or a server.
+
+use super::refusal::{ok, refused};
+use crate::auth::{Principal, Role};
+use crate::cli::compose;
+use crate::cli::exit::Fail;
+use crate::cli::remote::Server;
+use crate::config::Config;
+use crate::gate::{AnswerError, Approval, State};
+use crate::http::admin::{self, AdminError, Operation};
+use crate::ledger::Ledger;
+use crate::types::{ApprovalId, limits, text};
+use serde_json::{Value, json};
+
+/// Where approvals are kept.
+pub(super) enum ApprovalSource {
+    /// A home: its server through the admin socket, or its ledger.
+    Home(Box<Config>),
+    Server(Box<Server>),
+}
+
+impl ApprovalSource {
+    /// Returns a page of approvals after `after`, and the position of the next page.
+    pub(super) fn page(&self, all: bool, after: u64) -> Result<(Vec<Value>, Option<u64>), Fail> {
+        let page = match self {
+            Self::Server(server) => {
+                let state = if all { "" } else { "&state=pending" };
+                server.ask(&format!("/approvals?after={after}{state}"), None)?
+            }
+            Self::Home(config) => {
+                let state = (!all).then_some(State::Pending.as_str());
+                match admin::call(
+                    &config.home.data,
+                    &json!({ "op": Operation::ApprovalList.as_str(), "after": after, "state": state }),
+                ) {
+                    Err(AdminError::NotRunning) => {
+                        let state = (!all).then_some(State::Pending);
+                        let page =
+                            Approval::list(&ledger(config)?, state, after, limits::PAGE_ITEMS, |_| true);
+                        let (items, next) = page.map_err(refused)?;
+                        json!({ "items": items, "next": next })
+                    }
+                    answered => ok(answered)?,
+                }
+            }
+        };
+        // A number from the socket, a string over HTTP.
+        let next = match page.get("next") {
+            Some(Value::String(next)) => next.parse().ok(),
+            next => next.and_then(Value::as_u64),
+        };
+        Ok((page.get("items").and_then(Value::as_array).cloned().unwrap_or_default(), next))
+    }
+
+    /// The approval `id`, as the server or the ledger shows it.
+    pub(super) fn find(&self, id: &str) -> Result<Value, Fail> {
+        let id = parse(id)?;
+        match self {
+            Self::Server(server) => server.ask(&format!("/approvals/{id}"), None),
+            Self::Home(config) => {
+                match admin::call(
+                    &config.home.data,
+                    &json!({ "op": Operation::ApprovalShow.as_str(), "id": id.as_str() }),
+                ) {
+                    Err(AdminError::NotRunning) => {
+                        let found = Approval::find(&ledger(config)?, &id).map_err(refused)?;
+                        let found = found.ok_or_else(|| refused(AnswerError::Unknown))?;
+                        serde_json::to_value(found).map_err(Fail::failed)
+                    }
+                    answered => Ok(ok(answered)?.get("approval").cloned().unwrap_or_default()),
+                }
+            }
+        }
+    }
+}
+
+/// Opens the ledger for reading. Only the owner of the home may.
+fn ledger(config: &Config) -> Result<Ledger, Fail> {
+    owner(config)?;
+    compose::open_ledger(config)
+}
+
+pub(super) fn owner(config: &Config) -> Result<Principal, Fail> {
+    compose::local_principal(config, Some(Role::Admin))
+}
+
+pub(super) fn parse(id: &str) -> Result<ApprovalId, Fail> {
+    let shown = || text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX));
+    ApprovalId::parse(id).ok_or_else(|| {
+        Fail::usage(format!(
+            "`{}` is not a valid approval id, expected `apr_…`: `par approval list` shows the ids",
+            shown()
+        ))
+    })
+}
