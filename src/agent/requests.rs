@@ -101,7 +101,7 @@ impl Agent {
         }
         // Before any entry: a refused request takes no slot. A key starts at most as many runs at
         // once as it has slots.
-        if let Some((of, retry_after_s)) = self.spent(principal) {
+        if let Some((of, retry_after_s)) = self.spent(principal, door) {
             return Err(RunError::Spent { of, retry_after_s });
         }
         run::walk(self, principal, door, request, provider).await

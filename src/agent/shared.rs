@@ -1,11 +1,11 @@
 //! What all runs share: gate, launcher, provider and run slots.
 
 use super::api::RunError;
-use crate::auth::{Principal, Source};
+use crate::auth::Principal;
 use crate::gate::Gate;
 use crate::ledger::{Hour, Ledger};
 use crate::llm::Provider;
-use crate::policy::Session;
+use crate::policy::{Door, Session, Via};
 use crate::sandbox::Launcher;
 use crate::secrets::Secrets;
 use crate::types::clock::Wall;
@@ -40,7 +40,8 @@ impl Agent {
         Self { gate, launcher, provider, places, key_hour }
     }
 
-    /// Sets the hourly quota of each key. Commands of the home's owner are not limited by it.
+    /// Sets the hourly quota of each key and each user of the host. Commands without a server are
+    /// not limited by it.
     #[must_use]
     pub fn with_key_hour(self, key_hour: Hour) -> Self {
         Self { key_hour, ..self }
@@ -116,20 +117,22 @@ impl Agent {
         }
     }
 
-    /// Returns the quota that the key has used up for this hour, if any, and the time until it may
-    /// run, in seconds.
-    pub(super) fn spent(&self, principal: &Principal) -> Option<(&'static str, u64)> {
-        let Source::Key { .. } = principal.source() else { return None };
+    /// Returns the quota that the caller has used up for this hour, if any, and the time until it
+    /// may run, in seconds. A command without a server has none.
+    pub(super) fn spent(&self, principal: &Principal, door: Door) -> Option<(&'static str, u64)> {
+        if door.via == Via::Local {
+            return None;
+        }
         let (by, now_us) = (principal.id(), Wall::now().0);
         let wait_s = self.ledger().hour_over_s(&by, self.key_hour, now_us)?;
         let is_of_runs = self.ledger().hour(&by, now_us).runs >= self.key_hour.runs;
         Some((if is_of_runs { "runs" } else { "bytes" }, wait_s))
     }
 
-    /// Whether the runs of a key have used up the bytes that it may record within the hour.
-    pub(super) fn is_full(&self, principal: &Principal) -> bool {
+    /// Whether the runs of a caller have used up the bytes that they may record within the hour.
+    pub(super) fn is_full(&self, principal: &Principal, door: Door) -> bool {
         let bytes = || self.ledger().hour(&principal.id(), Wall::now().0).bytes;
-        matches!(principal.source(), Source::Key { .. }) && bytes() >= self.key_hour.bytes
+        door.via != Via::Local && bytes() >= self.key_hour.bytes
     }
 
     /// Waits for a slot for a resumed run, which has no client to refuse. Resumed runs of a key

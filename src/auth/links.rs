@@ -1,7 +1,8 @@
 //! Login links: a code that opens one login, once, within a minute.
 //!
-//! What is kept is an HMAC of the code under a key of this process, with the principal and the time.
-//! So the memory of the front holds no code that could be presented, and a restart ends every link.
+//! What is kept is an HMAC of the code under a key of this process, with the principal and the
+//! time. So the memory of the front holds no code that could be presented, and a restart ends every
+//! link.
 
 use super::principal::Principal;
 use super::verifier::MacKey;

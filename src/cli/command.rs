@@ -54,7 +54,7 @@ enum Command {
     /// List, show, approve and deny calls that wait for a person's approval
     Approval(approval::Approvals),
     /// Print a link that opens a login for answering approvals on the dashboard
-    Login(login::Login),
+    Login(login::LoginLink),
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::Key),

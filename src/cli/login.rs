@@ -9,9 +9,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
-pub(super) struct Login {}
+pub(super) struct LoginLink {}
 
-impl Login {
+impl LoginLink {
     #[expect(clippy::unused_self, reason = "as every command")]
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let asked = json!({ "op": Operation::LoginCreate.as_str() });

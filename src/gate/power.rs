@@ -65,8 +65,8 @@ impl Gate {
 }
 
 impl Sight {
-    /// Also sees what the callers `same` own, as if it were the caller's own: other keys of the same
-    /// user, and the user of this host. A rule that forbids one of these owners still holds.
+    /// Also sees what the callers `same` own, as if it were the caller's own: other keys of the
+    /// same user, and the user of this host. A rule that forbids one of these owners still holds.
     #[must_use]
     pub fn of_user(self, same: BTreeSet<String>) -> Self {
         Self { same, owners: Mutex::default(), ..self }

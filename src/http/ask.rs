@@ -5,8 +5,8 @@
 //! here answers an approval, manages keys or reloads rules.
 
 use super::app::App;
-use super::host_socket::HostSocket;
-use super::middleware::{self, HostUser, Origin};
+use super::host_socket::UserSocket;
+use super::middleware::{self, RequestOrigin, SocketPeer};
 use super::problem::{Code, Problem};
 use super::routes::asking;
 use super::server::{ACCEPT_PAUSE, Alive, builder, raised};
@@ -34,7 +34,7 @@ pub fn socket_path(folder: &Path) -> PathBuf {
 /// The asking socket of a running server. Its file is removed when the server stops.
 #[derive(Debug)]
 pub struct AskSocket {
-    socket: HostSocket,
+    socket: UserSocket,
     door: AskDoor,
 }
 
@@ -46,7 +46,7 @@ impl AskSocket {
         passed: Vec<std::os::unix::net::UnixListener>,
     ) -> io::Result<Self> {
         let door = AskDoor::open(data, users)?;
-        Ok(Self { socket: HostSocket::open(socket_path(data), passed)?, door })
+        Ok(Self { socket: UserSocket::open(socket_path(data), passed)?, door })
     }
 
     /// Serves until `shutdown` is ready, then removes the socket and lets open requests finish, as
@@ -69,7 +69,7 @@ impl AskSocket {
 
 /// Accepts connections forever.
 async fn accept(
-    socket: &HostSocket,
+    socket: &UserSocket,
     door: &AskDoor,
     app: &App,
     stopping: &watch::Receiver<bool>,
@@ -80,7 +80,7 @@ async fn accept(
     loop {
         match socket.accept().await {
             Ok(stream) => {
-                let user = door.enter(&stream).ok().map(HostUser);
+                let user = door.enter(&stream).ok().map(SocketPeer);
                 let holder = user.as_ref().map_or_else(|| "unknown".to_owned(), |user| user.0.id());
                 let Ok(share) = shares.try_take(&holder) else {
                     tracing::warn!(
@@ -116,7 +116,7 @@ fn refusing() -> Router {
 
 async fn connection(
     stream: UnixStream,
-    user: Option<HostUser>,
+    user: Option<SocketPeer>,
     app: App,
     routes: Router,
     stopping: watch::Receiver<bool>,
@@ -124,7 +124,7 @@ async fn connection(
 ) {
     let http = builder(&app.bounds);
     let service = service_fn(|request: Request<Incoming>| {
-        let origin = Origin::Host(user.clone());
+        let origin = RequestOrigin::Host(user.clone());
         middleware::answer(app.clone(), routes.clone(), origin, request, alive.clone())
     });
     let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));

@@ -3,7 +3,7 @@
 
 use super::app::App;
 use super::connections::Mark;
-use super::middleware::{Ends, HostUser};
+use super::middleware::{Ends, SocketPeer};
 use super::problem::{Code, Problem};
 use crate::auth::Principal;
 use crate::gate::{Gate, Granted, Refused, Sight};
@@ -63,7 +63,7 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let gate = app.agent.gate().clone();
-        if let Some(HostUser(principal)) = parts.extensions.get::<HostUser>() {
+        if let Some(SocketPeer(principal)) = parts.extensions.get::<SocketPeer>() {
             if !presented(&parts.headers)?.is_empty() {
                 return Err(Problem::new(
                     Code::Malformed,

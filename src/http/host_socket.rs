@@ -1,5 +1,5 @@
-//! A unix socket for users of this host: a file in `data/`, and any sockets that the service manager
-//! passed, which users without access to `data/` can reach.
+//! A unix socket for users of this host: a file in `data/`, and any sockets that the service
+//! manager passed, which users without access to `data/` can reach.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,12 +10,12 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// The socket of a running server. Its file in `data/` is removed when the server stops.
 #[derive(Debug)]
-pub(super) struct HostSocket {
+pub(super) struct UserSocket {
     listeners: Vec<UnixListener>,
     path: PathBuf,
 }
 
-impl HostSocket {
+impl UserSocket {
     /// Creates the socket `path` (mode 0600), replacing that of an earlier start, and takes over
     /// `passed`. The caller holds the ledger's lock, so no other server uses the path.
     pub(super) fn open(path: PathBuf, passed: Vec<std::os::unix::net::UnixListener>) -> io::Result<Self> {

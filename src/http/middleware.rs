@@ -35,22 +35,22 @@ pub(super) struct Ends {
 
 /// Where a request came from.
 #[derive(Clone, Debug)]
-pub(super) enum Origin {
+pub(super) enum RequestOrigin {
     /// The network: the two ends of the connection, and its mark.
     Network(Ends, Mark),
     /// `par.sock`: the user at the other end; `None` if no entry names the user.
-    Host(Option<HostUser>),
+    Host(Option<SocketPeer>),
 }
 
 /// The peer of `par.sock`, as the kernel reports it. Its powers have not been checked.
 #[derive(Clone, Debug)]
-pub(super) struct HostUser(pub(super) Principal);
+pub(super) struct SocketPeer(pub(super) Principal);
 
-impl Origin {
+impl RequestOrigin {
     fn shown(&self) -> String {
         match self {
             Self::Network(ends, _) => ends.peer.to_string(),
-            Self::Host(Some(HostUser(principal))) => principal.id(),
+            Self::Host(Some(SocketPeer(principal))) => principal.id(),
             Self::Host(None) => "unknown".to_owned(),
         }
     }
@@ -69,7 +69,7 @@ pub(super) struct AsIs;
 pub(super) async fn answer(
     app: App,
     routes: Router,
-    origin: Origin,
+    origin: RequestOrigin,
     request: Request<Incoming>,
     alive: impl Send + 'static,
 ) -> Result<Response<Body>, Infallible> {
@@ -88,8 +88,8 @@ pub(super) async fn answer(
     let mut response = handler.await.unwrap_or_else(|e| Problem::internal(e).into_response());
     finish(&mut response, &id);
     let response = match &origin {
-        Origin::Network(_, mark) => response.map(|body| mark.answered(body)),
-        Origin::Host(_) => response,
+        RequestOrigin::Network(_, mark) => response.map(|body| mark.answered(body)),
+        RequestOrigin::Host(_) => response,
     };
     answered.count(response.status(), path == "/agent/run", started.elapsed());
     // Probes arrive all the time.
@@ -104,9 +104,14 @@ pub(super) async fn answer(
     Ok(response)
 }
 
-async fn handle(app: &App, routes: Router, origin: Origin, request: Request<Incoming>) -> Response<Body> {
+async fn handle(
+    app: &App,
+    routes: Router,
+    origin: RequestOrigin,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let request = match origin {
-        Origin::Network(ends, mark) => {
+        RequestOrigin::Network(ends, mark) => {
             if let Err(problem) = check_host(app, ends, &request) {
                 return problem.into_response();
             }
@@ -116,7 +121,7 @@ async fn handle(app: &App, routes: Router, origin: Origin, request: Request<Inco
             request.map(|body| connections::read(body, mark))
         }
         // No page of a browser can reach this socket, so its `Host` says nothing.
-        Origin::Host(user) => {
+        RequestOrigin::Host(user) => {
             let mut request = request.map(Body::new);
             if let Some(user) = user {
                 request.extensions_mut().insert(user);

@@ -4,7 +4,7 @@
 use super::app::App;
 use super::bounds::Bounds;
 use super::connections::{ConnectionSlots, HeldSlot};
-use super::middleware::{self, Ends, Origin};
+use super::middleware::{self, Ends, RequestOrigin};
 use super::routes::routes;
 use crate::types::limits;
 use axum::Router;
@@ -115,7 +115,7 @@ async fn connection(
     let http = builder(&app.bounds);
     let service = service_fn(|request: Request<Incoming>| {
         let mark = held.asked(request.body().is_end_stream());
-        let origin = Origin::Network(ends, mark);
+        let origin = RequestOrigin::Network(ends, mark);
         middleware::answer(app.clone(), routes.clone(), origin, request, alive.clone())
     });
     let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));

@@ -5,7 +5,7 @@ import { readFileSync, mkdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 
-const { base, viewer, operator, pages, entry, approve, shots } = JSON.parse(process.env.PAR_LOOK);
+const { base, viewer, operator, pages, entry, approve, risky, link, denied, hidden, shots } = JSON.parse(process.env.PAR_LOOK);
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 const wrong = [];
@@ -40,7 +40,7 @@ async function logIn(page) {
   await page.goto('/ui/login');
   await page.fill('#key', viewer);
   await page.click('button[type=submit]');
-  await page.waitForURL('**/ui/');
+  await page.waitForURL(/\/ui\/(runs|approvals)?$/);
 }
 
 async function look(page, name, path, where) {
@@ -57,13 +57,20 @@ async function look(page, name, path, where) {
   if (shots) await page.screenshot({ path: `${shots}/${name}-${where}.png`, fullPage: true });
 }
 
+// First: the link holds for a minute.
+if (link) await byLink();
+
 for (const colorScheme of ['light', 'dark']) {
   for (const width of [1280, 390]) {
     const where = `${colorScheme}-${width}`;
     const page = await open({ colorScheme, viewport: { width, height: 860 } }, where);
     await look(page, 'login', '/ui/login', where);
     await logIn(page);
-    for (const [name, path] of pages) await look(page, name, path, where);
+    for (const [name, path] of pages) {
+      await look(page, name, path, where);
+      const shown = await page.content();
+      for (const words of hidden ?? []) expect(`${where} ${path}`, !shown.includes(words), `shows what is another's: ${words}`);
+    }
     await page.context().close();
   }
 }
@@ -162,7 +169,59 @@ async function act() {
   await page.context().close();
 }
 
-if (approve) await grant(); else await act();
+/** What this login may not see is refused, or is not there. */
+async function refused() {
+  const page = await open({ viewport: { width: 1280, height: 860 } }, 'refused');
+  await logIn(page);
+  const cookies = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+  for (const path of denied) {
+    const got = await fetch(base + path, { redirect: 'manual', headers: { cookie: cookies, accept: 'text/html' } });
+    expect('refused', [403, 404].includes(got.status), `${path}: ${got.status}`);
+    const shown = await got.text();
+    for (const words of hidden ?? []) expect('refused', !shown.includes(words), `${path} shows ${words}`);
+  }
+  for (const place of await page.locator('header nav a').evaluateAll((links) => links.map((a) => a.getAttribute('href')))) {
+    expect('refused', !denied.includes(place), `the navigation offers ${place}`);
+  }
+  await page.context().close();
+}
+
+/** A call of high risk is asked about twice, whether by a key or by the button. */
+async function twice() {
+  const page = await open({ viewport: { width: 390, height: 860 } }, 'twice');
+  await logIn(page);
+  await page.goto(risky);
+  for (const begin of [() => page.keyboard.press('a'), () => page.click('text=Approve once')]) {
+    await begin();
+    expect('twice', await page.locator('#second').isVisible(), 'a call of high risk is approved at once');
+    await page.click('#second >> text=Back');
+    expect('twice', !(await page.locator('#second').isVisible()), 'there is no way back');
+  }
+  expect('twice', await page.locator('text=Approve once').isEnabled(), 'it was answered');
+  await page.keyboard.press('a');
+  await page.click('[data-sure]');
+  await page.waitForSelector('.notice:has-text("by")', { timeout: 5000 }).catch(() => say('twice', 'the second look approves nothing'));
+  await page.context().close();
+}
+
+/** The link of `par login`: the code leaves the address, and the login answers with a cookie of its own. */
+async function byLink() {
+  const page = await open({ viewport: { width: 1280, height: 860 } }, 'link');
+  await page.goto(link);
+  expect('link', !page.url().includes('parlink_'), 'the code stays in the address');
+  expect('link', (await page.inputValue('#key')).startsWith('parlink_'), 'the code is not in the form');
+  await page.click('button[type=submit]');
+  await page.waitForURL('**/ui/approvals').catch(() => say('link', `leads to ${page.url()}`));
+  const names = (await page.context().cookies()).map(({ name }) => name);
+  expect('link', names.includes('par_answer') && !names.includes('par_login'), `its cookies are ${names}`);
+  await page.click('text=Log out');
+  await page.waitForURL('**/ui/login');
+  await page.context().close();
+}
+
+if (denied) await refused();
+if (risky) await twice();
+if (approve) await grant(); else if (entry) await act();
 
 // Reading works without the script.
 const plain = await open({ javaScriptEnabled: false }, 'no-script');

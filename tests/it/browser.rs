@@ -6,7 +6,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start a browser")]
 
-use crate::approval::People;
+use crate::approval::{People, key};
 use crate::support::{Server, TestHome, text};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ fn every_page_in_a_browser() {
     let operator = full.key("ops-ci", "operator");
     tools.look(&orders(&full, Some(&operator), "full"));
     tools.look(&question(&People::new()));
+    tools.look(&own(&TestHome::init()));
 }
 
 /// The browser and its driver.
@@ -89,17 +90,64 @@ fn question(people: &People) -> Orders {
         format!("note(words={})", json!("W".repeat(60_000))),
     ]
     .map(|message| page(&message));
+    let run_page = format!("{page}/run");
+    let other = "not for those who approve";
+    let run = server.run(&people.asker, other).json();
+    let foreign = format!("/ui/runs/{}", run["run"].as_str().expect("run"));
+    let denied = ["/ui/runs", &foreign, "/ui/audit", "/ui/audit/1", "/ui/tools", "/ui/health", "/ui/events"];
+    let link = people.home.expect(0, &["login"]);
     let pages = [
         ("approvals", "/ui/approvals"),
         ("approvals-none", "/ui/approvals?state=expired"),
         ("approval", &page),
         ("approval-markup", &markup),
         ("approval-endless", &endless),
-        ("overview", "/ui/"),
+        ("approval-run", &run_page),
     ];
     let shots = std::env::var_os("PAR_SCREENSHOTS").map(|folder| Path::new(&folder).join("approver"));
     let base = format!("http://{}", server.address);
-    let told = json!({ "base": base, "viewer": people.ben, "pages": pages, "approve": page, "shots": shots });
+    let told = json!({
+        "base": base, "viewer": people.ben, "pages": pages, "approve": page, "risky": markup, "link": link.trim(),
+        "denied": denied, "hidden": [other], "shots": shots,
+    });
+    Orders { _server: server, told }
+}
+
+/// The pages of an operator: own runs, and nothing of another operator.
+fn own(home: &TestHome) -> Orders {
+    let (ana, ben) = (key(home, "ana-1", "operator", "ana"), key(home, "ben-1", "operator", "ben"));
+    let server = home.serve();
+    let (mine, other) = ("what ana asked", "what ben asked");
+    let ask = |key: &str, message: &str| {
+        let run = server.run(key, message).json();
+        run["run"].as_str().expect("run").to_owned()
+    };
+    let (mine, foreign) = (ask(&ana, mine), ask(&ben, other));
+    let first = |run: &str| {
+        let entry = &home.entries(&[&format!("run:{run}")])[0];
+        format!("/ui/audit/{}", entry["seq"].as_u64().expect("seq"))
+    };
+    let pages = [
+        ("runs".to_owned(), "/ui/runs".to_owned()),
+        ("run".to_owned(), format!("/ui/runs/{mine}")),
+        ("audit".to_owned(), "/ui/audit".to_owned()),
+        ("entry".to_owned(), first(&mine)),
+        ("tools".to_owned(), "/ui/tools".to_owned()),
+        ("health".to_owned(), "/ui/health".to_owned()),
+    ];
+    let denied = [
+        format!("/ui/runs/{foreign}"),
+        first(&foreign),
+        "/ui/audit/1".to_owned(),
+        "/ui/approvals".to_owned(),
+        "/ui/export".to_owned(),
+        "/ui/events".to_owned(),
+    ];
+    let shots = std::env::var_os("PAR_SCREENSHOTS").map(|folder| Path::new(&folder).join("operator"));
+    let told = json!({
+        "base": format!("http://{}", server.address), "viewer": ana, "pages": pages,
+        "denied": denied, "hidden": [other, &foreign], "shots": shots,
+    });
     Orders { _server: server, told }
 }
 

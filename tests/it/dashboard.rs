@@ -184,8 +184,8 @@ fn a_login_link_answers_what_was_asked_before_it() {
     people.home.expect(0, &["audit", "verify"]);
 }
 
-/// Finding B2: an approver saw neither the question nor the run that they answer for. They see that,
-/// and nothing of others.
+/// Finding B2: an approver saw neither the question nor the run that they answer for. They see
+/// that, and nothing of others.
 #[test]
 fn an_approver_sees_the_run_that_asks_and_no_other() {
     let people = People::new();

@@ -94,7 +94,7 @@ fn scripts_run() {
 /// The page about HTTP.
 #[test]
 fn the_page_about_http_runs() {
-    run_against_a_server(include_str!("../../docs/http.md"), 8);
+    run_against_a_server(include_str!("../../docs/http.md"), 9);
 }
 
 /// The page about approvals: a person who asks, and another one who answers.

@@ -57,7 +57,7 @@ fn doctor_names_what_tools_may_not_read_and_what_mends_it() {
     let [(level, says)] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(level, "warn");
     let (name, line) = (file.display().to_string(), "groups = [\"adm\"]");
-    assert!(says.contains(&name) && says.contains("of the group adm") && says.contains(line), "{says}");
+    assert!(says.contains(&name) && says.contains("(group adm)") && says.contains(line), "{says}");
     assert!(!says.contains("open.log") && !says.contains("list_dir"), "{says}");
     let about = text_of(&home, &["doctor", "path", &name]);
     assert!(about.contains("may not read") && about.contains(line), "{about}");

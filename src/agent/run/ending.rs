@@ -97,7 +97,7 @@ impl RunWalk<'_> {
             Some("context_bytes_max")
         } else if clock::mono_us() >= self.end_us {
             Some("run_ms_max")
-        } else if self.agent.is_full(self.principal) {
+        } else if self.agent.is_full(self.principal, self.door) {
             Some("key_bytes_hour_max")
         } else {
             None

@@ -1,6 +1,7 @@
 //! Sends an answer, or records it in this process if no server runs.
 
-use super::refusal::{ok, refused, with_mend};
+use super::mend::with_mend;
+use super::refusal::{ok, refused};
 use super::source::{ApprovalSource, owner, parse};
 use super::words::answered_line;
 use crate::agent::RunReply;

@@ -6,15 +6,17 @@
 //! * `words`: single values
 //! * `card`: what a person is shown
 //! * `confirm`: what a person types
-//! * `source`: where approvals are kept
 //! * `refusal`: why an answer was refused
+//! * `source`: where approvals are kept
+//! * `mend`: what would allow an answer
 //! * `answer`: sends an answer
 
 mod words;
 mod card;
 mod confirm;
-mod source;
 mod refusal;
+mod source;
+mod mend;
 mod answer;
 
 use super::exit::{self, Fail};
@@ -63,7 +65,7 @@ struct Approve {
     answer: AnswerArgs,
     /// Approve without a question on the terminal: the last four characters of the digest that
     /// `par approval show` prints last
-    #[arg(long, value_name = "XXXX")]
+    #[arg(long, value_name = "END")]
     card: Option<String>,
 }
 

@@ -40,6 +40,7 @@ Look:  {url}/ui/   (log in with the key above)
 Try, in another terminal:
 {export}  par run 'deploy(project=\"demo\", version=\"1.0.1\")'     # waits for a person: you
   par approval list                                     # then: par approval approve ID
+  par login                                             # or answer it on the dashboard
   par audit show decision:deny                          # what was refused, and by which rule
 
 From a program:

@@ -104,8 +104,9 @@ impl Gate {
 
     /// Refuses principals that can answer nothing at all, before anything about existing requests
     /// is revealed. A key that may run, now or under other circumstances, is one: no policy lifts
-    /// that. A user of this host connects through the admin socket or owns the ledger; neither can
-    /// run anything.
+    /// that. A user of this host answers through the admin socket, through a login that it opened,
+    /// or as the owner of the ledger; none of these can run anything. What the same user asked
+    /// through `par.sock` is their own request.
     fn check_may_answer(&self, by: &Principal, door: Door) -> Result<(), AnswerError> {
         self.holds(by, Power::Approve, door).map_err(|refused| AnswerError::MayNot(Box::new(refused)))?;
         match by.source() {

@@ -16,7 +16,7 @@ pub(super) async fn act(
     operation: Operation,
     asked: &Map<String, Value>,
 ) -> Result<Value, Failure> {
-    let reader = Reader::new(room.agent.gate(), peer);
+    let reader = ApprovalReader::new(room.agent.gate(), peer);
     match operation {
         Operation::ApprovalList => list(room, &reader, asked).await,
         Operation::ApprovalShow => {
@@ -61,13 +61,13 @@ fn login(room: &Room, peer: &Admitted) -> Result<Value, Failure> {
 
 /// Who reads approvals, and which.
 #[derive(Clone)]
-struct Reader {
+struct ApprovalReader {
     gate: Gate,
     principal: Principal,
     is_member_only: bool,
 }
 
-impl Reader {
+impl ApprovalReader {
     fn new(gate: &Gate, peer: &Admitted) -> Self {
         let (Admitted::Manager(principal) | Admitted::Approver(principal) | Admitted::Member(principal)) =
             peer;
@@ -84,7 +84,7 @@ impl Reader {
     }
 }
 
-async fn list(room: &Room, reader: &Reader, asked: &Map<String, Value>) -> Result<Value, Failure> {
+async fn list(room: &Room, reader: &ApprovalReader, asked: &Map<String, Value>) -> Result<Value, Failure> {
     known(asked, &["op", "state", "after"])?;
     let state = text(asked, "state")?.map(state).transpose()?;
     let after = asked.get("after").and_then(Value::as_u64).unwrap_or(0);
@@ -101,7 +101,7 @@ async fn list(room: &Room, reader: &Reader, asked: &Map<String, Value>) -> Resul
     Ok(json!({ "items": items, "next": next }))
 }
 
-async fn find(room: &Room, reader: &Reader, id: &ApprovalId) -> Result<Approval, Failure> {
+async fn find(room: &Room, reader: &ApprovalReader, id: &ApprovalId) -> Result<Approval, Failure> {
     let sight = reader.gate.sight(&reader.principal, Power::ApprovalRead, Door::SOCKET)?;
     let (ledger, id) = (room.agent.ledger().clone(), id.clone());
     let found = tokio::task::spawn_blocking(move || Approval::find(&ledger, &id)).await;

@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::room::Room;
 use super::words::FailureCode;
 use crate::auth::{AdminDoor, Admitted, OsUsers};
-use crate::http::host_socket::HostSocket;
+use crate::http::host_socket::UserSocket;
 use crate::types::json::parse_strict;
 use crate::types::{Share, Shares, limits};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 /// The socket of a running server. Its file is removed when the server stops.
 #[derive(Debug)]
 pub struct Socket {
-    socket: HostSocket,
+    socket: UserSocket,
     door: AdminDoor,
 }
 
@@ -34,7 +34,7 @@ impl Socket {
         passed: Vec<std::os::unix::net::UnixListener>,
     ) -> io::Result<Self> {
         let door = AdminDoor::open(data, users)?;
-        Ok(Self { socket: HostSocket::open(socket_path(data), passed)?, door })
+        Ok(Self { socket: UserSocket::open(socket_path(data), passed)?, door })
     }
 
     /// Serves until `shutdown` is ready, then removes the socket.
@@ -48,8 +48,8 @@ impl Socket {
     }
 }
 
-async fn accept(socket: &HostSocket, door: Arc<AdminDoor>, room: Room) {
-    let places = Arc::new(Places::default());
+async fn accept(socket: &UserSocket, door: Arc<AdminDoor>, room: Room) {
+    let places = Arc::new(AdminSlots::default());
     loop {
         match socket.accept().await {
             Ok(stream) => {
@@ -70,13 +70,13 @@ async fn accept(socket: &HostSocket, door: Arc<AdminDoor>, room: Room) {
 
 /// Connection slots. Users who only answer have slots of their own, so that they cannot lock out
 /// those who manage; and so have unknown users, who are refused.
-struct Places {
+struct AdminSlots {
     managers: Shares,
     others: Shares,
     unknown: Shares,
 }
 
-impl Default for Places {
+impl Default for AdminSlots {
     fn default() -> Self {
         let (max, user_max) = (limits::ADMIN_CONNECTIONS_MAX, limits::USER_ADMIN_CONNECTIONS_MAX);
         Self {
@@ -87,7 +87,7 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl AdminSlots {
     /// Takes a slot. Those who manage wait for one; the connection of another user is closed if
     /// none is free.
     async fn take(&self, door: &AdminDoor, stream: &UnixStream) -> Option<Share> {

@@ -39,8 +39,16 @@ impl TestApp {
         Self::start_with(Bounds::default(), |router| router).await
     }
 
+    /// A server whose state.db has every table filled from the ledger.
+    async fn start_whole() -> Self {
+        Self::start_on(Fixture::open_with(&PROJECTIONS).await, Bounds::default(), |router| router).await
+    }
+
     async fn start_with(bounds: Bounds, add: impl FnOnce(Router) -> Router) -> Self {
-        let home = Fixture::open_with(&PROJECTIONS).await;
+        Self::start_on(Fixture::open().await, bounds, add).await
+    }
+
+    async fn start_on(home: Fixture, bounds: Bounds, add: impl FnOnce(Router) -> Router) -> Self {
         let app = App {
             agent: Agent::without_sandbox(home.ledger.clone()),
             authority: home.authority.clone(),

@@ -464,7 +464,7 @@ async fn two_hundred_rows_fit_a_page() {
 /// Finding B2: an operator could see nothing on the dashboard, not even what they had asked.
 #[tokio::test]
 async fn an_operator_sees_their_own_runs_and_nothing_of_others() {
-    let app = TestApp::start().await;
+    let app = TestApp::start_whole().await;
     let new = |name: &str, user: &str| crate::auth::NewKey {
         name: name.to_owned(),
         role: Role::Operator,

@@ -45,7 +45,7 @@ pub(super) async fn show(
 ) -> Result<Html<String>, Problem> {
     let sight = visitor.seeing(Power::RunRead)?;
     let id = RunId::parse(&id).ok_or_else(|| Problem::no_run(None))?;
-    let shown = Shown::read(&asked);
+    let shown = RunView::read(&asked);
     let (app, wanted, from) = (ui.app.clone(), id.clone(), shown.from);
     let run = blocking(move || {
         let Some(reply) = app.agent.find(&sight, &wanted)? else { return Ok(None) };
@@ -66,7 +66,7 @@ pub(super) async fn asked(
 ) -> Result<Html<String>, Problem> {
     let sight = visitor.seeing(Power::ApprovalRead)?;
     let id = ApprovalId::parse(&id).ok_or(AnswerError::Unknown)?;
-    let shown = Shown::read(&asked);
+    let shown = RunView::read(&asked);
     let (app, wanted, from) = (ui.app.clone(), id.clone(), shown.from);
     let run = blocking(move || {
         let found = Approval::find(app.agent.ledger(), &wanted)?;
@@ -83,12 +83,12 @@ pub(super) async fn asked(
 }
 
 /// What of a run is shown.
-struct Shown {
+struct RunView {
     view: &'static str,
     from: Option<u64>,
 }
 
-impl Shown {
+impl RunView {
     fn read(asked: &[(String, String)]) -> Self {
         let value = |name: &str| asked.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str());
         let view = VIEWS.into_iter().find(|(name, _)| Some(*name) == value("view")).unwrap_or(VIEWS[0]).0;

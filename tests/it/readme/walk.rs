@@ -28,7 +28,6 @@ fn the_readme_in_one_terminal() {
 
 /// Finding B3: each block works in a second terminal, next to the server of quickstart.
 #[test]
-#[ignore = "`par run` and `par tool call` need the asking socket next to a server"]
 fn the_readme_in_two_terminals() {
     let clone = Clone::new();
     let tour = clone.quickstart();

@@ -1,5 +1,5 @@
-//! The sockets of the service, which a service manager passes: users of the host ask through one and
-//! answer through the other, as the uid that the kernel reports.
+//! The sockets of the service, which a service manager passes: users of the host ask through one
+//! and answer through the other, as the uid that the kernel reports.
 
 use super::halves::attend_at;
 use super::{Place, open_up, succeed};
@@ -26,20 +26,20 @@ const CONFIG: &str = "
 release = [\"ana\", \"ben\"]
 ";
 
-struct Sockets {
+struct PassedSockets {
     folder: PathBuf,
     child: Child,
     place: Place,
 }
 
-impl Drop for Sockets {
+impl Drop for PassedSockets {
     fn drop(&mut self) {
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
-impl Sockets {
+impl PassedSockets {
     fn start() -> Option<Self> {
         let place = Place::new()?;
         place.install(&[]);
@@ -120,7 +120,7 @@ fn users_of_the_host_ask_and_answer_without_a_key_and_without_root() {
     if !is_root() {
         return eprintln!("skipped: to become another user needs root");
     }
-    let Some(sockets) = Sockets::start() else { return };
+    let Some(sockets) = PassedSockets::start() else { return };
     let run = json!({"message": "deploy(project=\"demo\", version=\"1.0.0\")"}).to_string();
     let (status, reply) = sockets.ask(ANA, "POST", "/agent/run", &run);
     assert_eq!((status, &reply["status"]), (202, &json!("waiting")), "{reply}");

@@ -56,14 +56,14 @@ pub(super) fn examine(config: &Config, rules: &Rules, checks: &mut Checks) {
     }
     for ((group, tools), paths) in mends {
         let name = group.map(|gid| user.group(gid));
-        let by = name.as_ref().map_or_else(String::new, |name| format!(" of the group {name}"));
+        let by = name.as_ref().map_or_else(String::new, |name| format!(" (group {name})"));
         let list = paths.iter().take(NAMED_MAX).map(|path| path.display().to_string());
         let more = paths.len().saturating_sub(NAMED_MAX);
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         checks.warn(
             CHECK,
             format!(
-                "{} may not read {}{by}, which {} would: {}{more}: {}",
+                "{} may not read {} that {} may be asked for: {}{more}{by}: {}",
                 user.name,
                 show::counted(paths.len() as u64, "path"),
                 tools.join(", "),

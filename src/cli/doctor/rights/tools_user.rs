@@ -94,10 +94,11 @@ impl ToolsUser {
             );
         };
         match self.starter {
-            Starter::Root => format!(
-                "put `groups = [\"{group}\"]` below `[sandbox]` in tools.d/ of {}, then `par reload`",
-                tools.join(", ")
-            ),
+            Starter::Root => {
+                let files = tools.iter().map(|tool| format!("tools.d/{tool}.toml"));
+                let files = files.collect::<Vec<_>>().join(", ");
+                format!("put `groups = [\"{group}\"]` below `[sandbox]` in {files}, then `par reload`")
+            }
             Starter::Service => format!(
                 "put `SupplementaryGroups={group}` below `[Service]` in \
                  /etc/systemd/system/{UNIT}.d/groups.conf, then `systemctl daemon-reload && systemctl \
