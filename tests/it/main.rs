@@ -32,6 +32,8 @@ mod links;
 mod new; // as an ordinary user too
 // Sentences that need no model.
 mod sentences;
+// A newer version on an edited home.
+mod upgrade;
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.
