@@ -245,6 +245,8 @@ merge_etc() {
     while IFS= read -r file; do
         file=${file#./}
         case $file in
+            # The record of `par init --upgrade`, which keeps it itself.
+            shipped.txt) continue ;;
             policies/tests/*) if has_own_policies; then
                 cmp -s -- "$stage/etc/$file" "$etc/$file" && continue
                 mkdir -p "$etc/policies/tests"

@@ -3,6 +3,7 @@
 use super::anthropic::Messages;
 use super::error::ModelError;
 use super::offline::provider::Offline;
+use super::offline::sentences::NamedFolders;
 use super::openai::ChatCompletions;
 use super::proposer::ProviderKind;
 use super::provider::Provider;
@@ -26,7 +27,9 @@ impl ProviderKind {
 /// Builds the provider. Opens no connection and reads no file.
 pub fn build(settings: Settings) -> Result<Arc<dyn Provider>, ModelError> {
     Ok(match settings.provider {
-        ProviderKind::Offline => Arc::new(Offline::new(settings.logs)),
+        ProviderKind::Offline => {
+            Arc::new(Offline::new(NamedFolders { logs: settings.logs, workspace: settings.workspace }))
+        }
         ProviderKind::OpenAi => Arc::new(Remote::<ChatCompletions>::new(settings)?),
         ProviderKind::Anthropic => Arc::new(Remote::<Messages>::new(settings)?),
     })

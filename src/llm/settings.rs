@@ -23,6 +23,8 @@ pub struct Settings {
     pub reply_tokens_max: Option<u32>,
     /// The secrets that are replaced in answers before they are parsed.
     pub secrets: Secrets,
-    /// The folder of the host's logs, which `offline` lists.
+    /// The folder of the host's logs, which sentences to `offline` may mean.
     pub logs: PathBuf,
+    /// The folder in which tools may work, which they may mean too.
+    pub workspace: PathBuf,
 }

@@ -32,6 +32,10 @@ mod examples;
 mod links;
 // Tools and rules are added by a command, and taken back if a start would refuse them.
 mod new; // as an ordinary user too
+// Sentences that need no model.
+mod sentences;
+// A newer version on an edited home.
+mod upgrade;
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.

@@ -32,6 +32,7 @@ pub(in crate::cli) fn provider(
         ca_file: config.llm.ca_file.clone(),
         reply_tokens_max: config.llm.reply_tokens_max,
         secrets: secrets.clone(),
+        workspace: config.home.workspace.clone(),
         logs: config.paths.get("logs").cloned().unwrap_or_else(|| PathBuf::from("/var/log")),
     })
     .map_err(|e| Fail::usage(format!("`[llm]`: {e}")))

@@ -1,7 +1,8 @@
 //! Creates the folders and files of a home.
 
 use super::people::People;
-use super::shipped::{DEMO, FOR_ONE, SHIPPED};
+use super::record::{self, ShippedRecord};
+use super::shipped::{DEMO, shipped};
 use crate::cli::compose::HostUser;
 use crate::cli::exit::Fail;
 use crate::config::Home;
@@ -44,10 +45,14 @@ pub(in crate::cli) fn make(home: &Home, people: People) -> Result<(), Fail> {
     }
     make_workspace(&home.workspace).map_err(|e| refuse(&home.workspace, e))?;
     let is_apart = |name: &str| has_policies && name.starts_with("policies/tests/");
-    for (name, text) in SHIPPED.into_iter().filter(|(name, _)| !is_apart(name)) {
+    let mut files = shipped(people);
+    // Cases that stay out for that reason are recorded too: an upgrade takes them as removed.
+    let record = record::path(home);
+    make_file(&record, ShippedRecord::new(people, &files).text().as_bytes(), 0o644)
+        .map_err(|e| refuse(&record, e))?;
+    files.retain(|(name, _)| !is_apart(name));
+    for (name, text) in files {
         let path = home.etc.join(name);
-        let for_one = FOR_ONE.into_iter().find(|(other, _)| *other == name && people == People::One);
-        let text = for_one.map_or(text, |(_, text)| text);
         make_file(&path, text.as_bytes(), 0o644).map_err(|e| refuse(&path, e))?;
     }
     let files = Files::below(&home.data);

@@ -1,16 +1,23 @@
-//! `par init`: creates a home with files to edit, from copies embedded in the binary.
+//! `par init`: creates a home with files to edit, from copies embedded in the binary, and upgrades
+//! those of an edited home.
 //!
 //! # Layout
 //!
-//! * `shipped`: the files of a new home
 //! * `people`: whether one person or several approve calls
+//! * `shipped`: the files of a new home
+//! * `record`: what was shipped to a home
 //! * `files`: creates folders and files
+//! * `unified`: the difference between two texts
+//! * `upgrade`: brings shipped files up to date
 //! * `minimum`: the sandbox level of the new home
 
-mod shipped;
 mod people;
+mod shipped;
+mod record;
 mod files;
 mod minimum;
+mod unified;
+mod upgrade;
 
 pub(super) use files::{made, make, set_owner};
 pub(super) use minimum::set_minimum;
@@ -36,10 +43,23 @@ pub(super) struct Init {
     /// User that tools run as and that owns workspace/; needs root [default: the current user]
     #[arg(long, value_name = "USER")]
     tool_user: Option<String>,
+    /// Instead of creating a home, show which files of its etc/ this version adds or changes;
+    /// edited ones are shown as a difference, removed ones stay away
+    #[arg(long, conflicts_with_all = ["user", "people", "tool_user"])]
+    upgrade: bool,
+    /// With `--upgrade`: write what it shows
+    #[arg(long, requires = "upgrade")]
+    apply: bool,
+    /// With `--upgrade`: add this shipped file although it was removed
+    #[arg(long, requires = "upgrade", value_name = "FILE")]
+    restore: Vec<String>,
 }
 
 impl Init {
     pub(super) fn run(&self, home: &Home, is_json: bool) -> Result<u8, Fail> {
+        if self.upgrade {
+            return upgrade::upgrade(home, &self.restore, self.apply, is_json);
+        }
         let owner = |name: &Option<String>| name.as_deref().map(compose::user).transpose();
         // Look the users up first, so that a failure leaves no partial home.
         let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);
@@ -47,7 +67,9 @@ impl Init {
             return Err(Fail::usage("only root can create a home for other users"));
         }
         if home.is_made() {
-            return Err(Fail::usage(format!("a home already exists in `{}`", home.root.display())));
+            let root = home.root.display();
+            let mend = "`par init --upgrade` shows what this version ships";
+            return Err(Fail::usage(format!("a home already exists in `{root}`: {mend}")));
         }
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let people = match self.people {

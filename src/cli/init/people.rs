@@ -1,6 +1,7 @@
 //! Whether one person or several approve calls.
 
 use crate::cli::exit::Fail;
+use crate::config::Home;
 use crate::types::{limits, text};
 use clap::ValueEnum;
 use std::io::{self, Write as _};
@@ -20,6 +21,12 @@ impl People {
             Self::One => "one",
             Self::Several => "several",
         }
+    }
+
+    /// What a home of a version that kept no record was made for, by its policies.
+    pub(super) fn of_home(home: &Home) -> Self {
+        let rules = std::fs::read_to_string(home.etc.join("policies/20-deploy.cedar")).unwrap_or_default();
+        if rules.contains("@require_confirm") { Self::One } else { Self::Several }
     }
 
     /// Asks on the terminal. An invalid answer is an error, and no home is created.

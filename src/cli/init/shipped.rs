@@ -1,8 +1,10 @@
 //! The files of a new home, embedded in the binary.
 
+use super::people::People;
+
 /// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
 /// them.
-pub(super) const SHIPPED: [(&str, &str); 24] = [
+const SHIPPED: [(&str, &str); 24] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
     ("policies/10-read.cedar", include_str!("../../../policies/10-read.cedar")),
@@ -31,11 +33,17 @@ pub(super) const SHIPPED: [(&str, &str); 24] = [
 
 /// The files of `etc/` that differ if one person does everything: that person's own confirmation,
 /// outside the run, is enough.
-pub(super) const FOR_ONE: [(&str, &str); 3] = [
+const FOR_ONE: [(&str, &str); 3] = [
     ("policies/20-deploy.cedar", include_str!("../../../policies/one/20-deploy.cedar")),
     ("policies/tests/20-deploy.toml", include_str!("../../../policies/one/tests/20-deploy.toml")),
     ("policies/tests/40-taint.toml", include_str!("../../../policies/one/tests/40-taint.toml")),
 ];
+
+/// Every file of `etc/` for so many people.
+pub(super) fn shipped(people: People) -> Vec<(&'static str, &'static str)> {
+    let for_one = |name: &str| FOR_ONE.into_iter().find(|(other, _)| *other == name && people == People::One);
+    SHIPPED.into_iter().map(|(name, text)| (name, for_one(name).map_or(text, |(_, text)| text))).collect()
+}
 
 /// A demo project to deploy: its files in `workspace/`.
 pub(super) const DEMO: [(&str, &str); 7] = [

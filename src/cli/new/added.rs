@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Files that were written. Dropped without [`keep`](Self::keep), it removes the new ones and
 /// restores the changed ones.
 #[derive(Debug, Default)]
-pub(super) struct Added {
+pub(in crate::cli) struct Added {
     made: Vec<PathBuf>,
     /// Each changed file with its text from before.
     changed: Vec<(PathBuf, String)>,
@@ -18,7 +18,7 @@ pub(super) struct Added {
 
 impl Added {
     /// Writes a file that must not exist.
-    pub(super) fn make(&mut self, path: &Path, text: &str) -> Result<(), Fail> {
+    pub(in crate::cli) fn make(&mut self, path: &Path, text: &str) -> Result<(), Fail> {
         place(path, text, RenameFlags::NOREPLACE).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => {
                 Fail::usage(format!("{} exists already: nothing is overwritten", path.display()))
@@ -30,7 +30,7 @@ impl Added {
     }
 
     /// Replaces the text of a file.
-    pub(super) fn change(&mut self, path: &Path, text: &str) -> Result<(), Fail> {
+    pub(in crate::cli) fn change(&mut self, path: &Path, text: &str) -> Result<(), Fail> {
         let before = std::fs::read_to_string(path).map_err(|e| refused(path, &e))?;
         place(path, text, RenameFlags::empty()).map_err(|e| refused(path, &e))?;
         if !self.made.iter().any(|made| made == path) {
@@ -40,7 +40,7 @@ impl Added {
     }
 
     /// Lets the files stay, and returns their paths.
-    pub(super) fn keep(mut self) -> Vec<PathBuf> {
+    pub(in crate::cli) fn keep(mut self) -> Vec<PathBuf> {
         let changed = std::mem::take(&mut self.changed).into_iter().map(|(path, _)| path);
         std::mem::take(&mut self.made).into_iter().chain(changed).collect()
     }

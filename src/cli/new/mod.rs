@@ -20,6 +20,7 @@ mod proposal;
 mod program;
 mod tool;
 
+pub(super) use added::Added;
 pub(super) use case::{NewCase, covered, text, words};
 pub(super) use place::FoundPlace;
 pub(super) use proposal::Proposal;

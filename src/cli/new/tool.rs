@@ -45,6 +45,9 @@ pub(in crate::cli) struct NewTool {
     summary: Option<String>,
 }
 
+/// An argument of the call, by its name, and its kind.
+type CallArgument = (String, &'static str);
+
 /// What the calls are about, from the names of the arguments.
 enum ToolAbout {
     Path,
@@ -91,8 +94,8 @@ impl NewTool {
     }
 
     /// The elements of the command, and the arguments of the call with their kinds.
-    fn elements(&self) -> Result<(Vec<String>, Vec<(String, &'static str)>), Fail> {
-        let mut arguments: Vec<(String, &'static str)> = Vec::new();
+    fn elements(&self) -> Result<(Vec<String>, Vec<CallArgument>), Fail> {
+        let mut arguments: Vec<CallArgument> = Vec::new();
         let mut elements = vec![self.program.clone()];
         for word in &self.args {
             let Some(inner) = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
@@ -116,7 +119,7 @@ impl NewTool {
         Ok((elements, arguments))
     }
 
-    fn about(&self, arguments: &[(String, &'static str)]) -> Result<ToolAbout, Fail> {
+    fn about(&self, arguments: &[CallArgument]) -> Result<ToolAbout, Fail> {
         let has = |name: &str| arguments.iter().any(|(known, kind)| known == name && *kind == "string");
         if has("path") {
             return match self.reads.is_empty() {
@@ -133,7 +136,7 @@ impl NewTool {
     fn manifest(
         &self,
         elements: &[String],
-        arguments: &[(String, &'static str)],
+        arguments: &[CallArgument],
         about: &ToolAbout,
     ) -> Result<String, Fail> {
         let Self { name, class, risk, .. } = self;
@@ -202,7 +205,7 @@ impl NewTool {
         role: Role,
         about: &ToolAbout,
         reads: &[FoundPlace],
-        arguments: &[(String, &'static str)],
+        arguments: &[CallArgument],
     ) -> Vec<NewCase> {
         let (covered, others) = covered(role);
         let (resources, on) = match about {
@@ -250,13 +253,8 @@ impl NewTool {
     }
 
     /// A call to try, as `par run` takes it.
-    fn example(
-        &self,
-        about: &ToolAbout,
-        reads: &[FoundPlace],
-        arguments: &[(String, &'static str)],
-    ) -> String {
-        let argument = |(name, kind): &(String, &'static str)| match (*kind, about) {
+    fn example(&self, about: &ToolAbout, reads: &[FoundPlace], arguments: &[CallArgument]) -> String {
+        let argument = |(name, kind): &CallArgument| match (*kind, about) {
             ("integer", _) => format!("{name}=1"),
             (_, ToolAbout::Path) if name == "path" => {
                 let path = reads.first().map_or_else(String::new, FoundPlace::example);

@@ -39,6 +39,9 @@ pub(in crate::cli) struct NewPolicy {
     grant: bool,
 }
 
+/// A file with its new text.
+type ChangedFile = (PathBuf, String);
+
 /// Who a rule is for.
 enum RuleHolder {
     Role(Role),
@@ -134,7 +137,7 @@ impl NewPolicy {
         config: &Config,
         tools: Vec<&'a Manifest>,
         object: &RuleObject,
-    ) -> Result<(Vec<&'a Manifest>, Vec<(PathBuf, String)>), Fail> {
+    ) -> Result<(Vec<&'a Manifest>, Vec<ChangedFile>), Fail> {
         let RuleObject::Path(place) = object else { return Ok((tools, Vec::new())) };
         let is_granted = |tool: &&Manifest| tool.read.iter().any(|root| place.real.starts_with(root));
         let (within, without): (Vec<&Manifest>, Vec<&Manifest>) = tools.into_iter().partition(is_granted);

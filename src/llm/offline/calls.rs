@@ -18,12 +18,6 @@ pub(super) struct WrittenCall {
     pub(super) arguments: String,
 }
 
-impl WrittenCall {
-    pub(super) fn without_arguments(tool: &str) -> Self {
-        Self { tool: tool.to_owned(), arguments: "{}".to_owned() }
-    }
-}
-
 /// The calls, if `message` consists of calls only and contains at least one.
 pub(super) fn parse(message: &str) -> Option<Vec<WrittenCall>> {
     let mut rest = message.trim_start_matches(is_separator);

@@ -1,6 +1,8 @@
 //! The provider without a model.
 
 use super::calls::{self, WrittenCall};
+use super::form::words;
+use super::sentences::{NamedFolders, Understood, understand};
 use super::tell;
 use crate::llm::conversation::Message;
 use crate::llm::error::ModelError;
@@ -10,29 +12,11 @@ use crate::llm::reply::{ModelReply, Stop, TokenUsage};
 use crate::secrets::SecretCounts;
 use crate::tools::ProposedCall;
 use crate::types::Digest;
-use std::path::PathBuf;
-
-/// Entries of the log folder that a plain request lists.
-const LOGS_SHOWN_MAX: u32 = 20;
-
-const HEALTH: &[&str] = &[
-    "how is this server doing",
-    "how is the server doing",
-    "how is this host doing",
-    "check this server",
-    "check this host",
-    "health check",
-    "health",
-    "status",
-];
-
-const LOGS: &[&str] =
-    &["list the logs", "list logs", "show the logs", "what logs are there", "which logs are there"];
 
 /// The provider without a model.
 #[derive(Debug)]
 pub(in crate::llm) struct Offline {
-    logs: PathBuf,
+    folders: NamedFolders,
 }
 
 /// The next reply: a text, or calls.
@@ -42,9 +26,9 @@ enum OfflineReply {
 }
 
 impl Offline {
-    /// `logs` is the folder that a plain request for logs lists.
-    pub(in crate::llm) fn new(logs: PathBuf) -> Self {
-        Self { logs }
+    /// `folders` are those that a sentence may mean without naming their paths.
+    pub(in crate::llm) fn new(folders: NamedFolders) -> Self {
+        Self { folders }
     }
 
     fn reply(&self, request: &ModelRequest<'_>) -> ModelReply {
@@ -87,21 +71,10 @@ impl Offline {
         if let Some(calls) = calls::parse(text) {
             return OfflineReply::Propose(calls);
         }
-        let plain = plain(text);
-        if HEALTH.contains(&plain.as_str()) {
-            OfflineReply::Propose(vec![WrittenCall::without_arguments("health_check"), self.list_logs()])
-        } else if LOGS.contains(&plain.as_str()) {
-            OfflineReply::Propose(vec![self.list_logs()])
-        } else {
-            OfflineReply::Say(tell::help(request.tools))
-        }
-    }
-
-    fn list_logs(&self) -> WrittenCall {
-        let path = serde_json::Value::from(self.logs.to_string_lossy());
-        WrittenCall {
-            tool: "list_dir".to_owned(),
-            arguments: format!(r#"{{"path":{path},"limit":{LOGS_SHOWN_MAX}}}"#),
+        match understand(&words(text), &self.folders, request.tools) {
+            Some(Understood::Calls(calls)) => OfflineReply::Propose(calls),
+            Some(Understood::Answer(text)) => OfflineReply::Say(text),
+            None => OfflineReply::Say(tell::help(request.tools)),
         }
     }
 }
@@ -127,16 +100,9 @@ fn numbered((at, call): (usize, WrittenCall)) -> ProposedCall {
     ProposedCall { id: format!("call_{}", at + 1), tool: call.tool, arguments: call.arguments }
 }
 
-/// `text` in lower case, with single spaces and without punctuation at its end.
-fn plain(text: &str) -> String {
-    let words: Vec<&str> =
-        text.trim_end_matches(|c: char| c.is_whitespace() || "?!.".contains(c)).split_whitespace().collect();
-    words.join(" ").to_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Offline;
+    use super::{NamedFolders, Offline};
     use crate::llm::tests::scripted::unnamed;
     use crate::llm::{Conversation, ModelReply, ModelRequest, Stop, ToolOffer};
     use proptest::prelude::*;
@@ -144,13 +110,15 @@ mod tests {
     use std::time::Duration;
 
     fn reply(conversation: &Conversation) -> ModelReply {
-        let tools = [ToolOffer {
-            name: "list_dir".to_owned(),
-            summary: "List a folder.".to_owned(),
+        let offer = |name: &str| ToolOffer {
+            name: name.to_owned(),
+            summary: "Do something.".to_owned(),
             input: json!({"type": "object"}),
-        }];
+        };
+        let tools = [offer("health_check"), offer("list_dir")];
         let request = ModelRequest { conversation, tools: &tools, deadline: Duration::from_secs(1) };
-        Offline::new("/var/log".into()).reply(&request)
+        let folders = NamedFolders { logs: "/var/log".into(), workspace: "/srv/workspace".into() };
+        Offline::new(folders).reply(&request)
     }
 
     fn to_message(text: &str) -> ModelReply {
@@ -193,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_not_understood_is_answered_with_help() {
-        let reply = to_message("please restart nginx");
+        let reply = to_message("please delete everything");
         let text = reply.text.expect("a text");
         assert!(text.contains("no model is configured") && text.contains("list_dir"), "{text}");
         assert_eq!((reply.stop, reply.calls.len()), (Stop::EndTurn, 0));

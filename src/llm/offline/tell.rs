@@ -3,18 +3,21 @@
 //! A result is JSON text whose shape belongs to other rooms and to the tools. It is read leniently:
 //! missing members are left out, and no content can prevent an answer.
 
+use super::sentences::SENTENCES;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
 use crate::types::{limits, text};
 use serde_json::Value;
 
-/// The reply to a message that is not understood.
+/// The reply to a message that is not understood, and to a question for help: what is understood.
 pub(super) fn help(tools: &[ToolOffer]) -> String {
     let mut out = String::from(
-        "offline provider: no model is configured, so only tool calls and two questions are understood.\n\
-         Write one or more calls, such as `list_dir(path=\"/var/log\")`,\n\
-         or ask \"how is this server doing?\" or \"what logs are there?\".",
+        "offline provider: no model is configured, so only tool calls and some sentences are understood.\n\
+         Write one or more calls, such as `list_dir(path=\"/var/log\")`, or one of these sentences.\n\
+         A file that does not begin with `/` is one of the logs.",
     );
+    let known = SENTENCES.iter().filter(|sentence| sentence.is_on(tools));
+    out.extend(known.map(|sentence| format!("\n  {}", sentence.example)));
     if !tools.is_empty() {
         out.push_str("\nAvailable tools:");
         out.extend(tools.iter().map(|tool| format!("\n  {}: {}", tool.name, tool.summary)));

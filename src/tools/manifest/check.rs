@@ -37,8 +37,8 @@ pub fn program_path(path: &str) -> Result<PathBuf, String> {
     let given = PathBuf::from(path);
     if !given.is_absolute() {
         let is_name = !path.is_empty() && !path.contains('/');
-        let found = PROGRAM_FOLDERS.iter().map(|folder| format!("{folder}/{path}"));
-        let found = is_name.then(|| found.filter(|path| Path::new(path).is_file()).next()).flatten();
+        let mut found = PROGRAM_FOLDERS.iter().map(|folder| format!("{folder}/{path}"));
+        let found = is_name.then(|| found.find(|path| Path::new(path).is_file())).flatten();
         let mend = found.map_or_else(String::new, |found| format!(": did you mean `{found}`?"));
         return Err(format!("`{path}` is not an absolute path{mend}"));
     }

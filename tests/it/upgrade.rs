@@ -1,0 +1,110 @@
+//! A newer version on a home that was edited: NEXT decision on shipped files.
+
+use crate::support::{TestHome, text};
+use par::types::Digest;
+
+/// Makes the home one that an earlier version shipped `then` to.
+fn shipped_then(home: &TestHome, name: &str, then: Option<&str>) {
+    let path = home.path("etc/shipped.txt");
+    let record = std::fs::read_to_string(&path).expect("record");
+    let mut lines: Vec<String> =
+        record.lines().filter(|line| !line.ends_with(&format!("  {name}"))).map(str::to_owned).collect();
+    assert_eq!(lines.len() + 1, record.lines().count(), "{name} is in the record");
+    lines.extend(then.map(|then| format!("{}  {name}", Digest::sha256(then.as_bytes()).hex())));
+    std::fs::write(&path, lines.join("\n") + "\n").expect("record");
+}
+
+fn read(home: &TestHome, name: &str) -> String {
+    std::fs::read_to_string(home.path("etc").join(name)).expect("text")
+}
+
+#[test]
+fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed() {
+    let home = TestHome::init();
+    let told = home.expect(0, &["init", "--upgrade"]);
+    assert!(told.contains("nothing to write") && told.lines().count() == 1, "{told}");
+
+    // New in this version.
+    let tail = read(&home, "tools.d/tail_file.toml");
+    shipped_then(&home, "tools.d/tail_file.toml", None);
+    std::fs::remove_file(home.path("etc/tools.d/tail_file.toml")).expect("removed");
+    // As an earlier version shipped it.
+    let list = read(&home, "tools.d/list_dir.toml");
+    let earlier = list.replace("List a folder's entries", "List entries");
+    shipped_then(&home, "tools.d/list_dir.toml", Some(&earlier));
+    home.add("tools.d/list_dir.toml", &earlier);
+    // Edited, and shipped otherwise now.
+    shipped_then(&home, "tools.d/read_file.toml", Some("earlier"));
+    let edited = read(&home, "tools.d/read_file.toml").replace("wall_ms_max = 5000", "wall_ms_max = 9000");
+    home.add("tools.d/read_file.toml", &edited);
+    // Edited, and shipped as before.
+    let own = read(&home, "policies/entities.toml") + "# mine\n";
+    home.add("policies/entities.toml", &own);
+    // Removed, and switched on.
+    std::fs::remove_file(home.path("etc/jobs.d/service_restart.pl")).expect("removed");
+    let off = home.path("etc/tools.d/http_get.toml.disabled");
+    std::fs::rename(&off, home.path("etc/tools.d/http_get.toml")).expect("renamed");
+
+    let dry = home.expect(0, &["init", "--upgrade"]);
+    for part in [
+        "add      tools.d/tail_file.toml",
+        "update   tools.d/list_dir.toml",
+        "differs  tools.d/read_file.toml",
+        "\n-wall_ms_max = 9000\n+wall_ms_max = 5000\n",
+        "removed  jobs.d/service_restart.pl",
+        "2 files to write; `par init --upgrade --apply`",
+    ] {
+        assert!(dry.contains(part), "{part:?} in {dry}");
+    }
+    for not in ["entities.toml", "http_get", "par.toml"] {
+        assert!(!dry.contains(not), "{not} in {dry}");
+    }
+    assert!(!home.path("etc/tools.d/tail_file.toml").exists(), "a dry run writes nothing");
+
+    home.expect(0, &["init", "--upgrade", "--apply"]);
+    assert_eq!(read(&home, "tools.d/tail_file.toml"), tail);
+    assert_eq!(read(&home, "tools.d/list_dir.toml"), list);
+    assert_eq!(read(&home, "tools.d/read_file.toml"), edited);
+    assert_eq!(read(&home, "policies/entities.toml"), own);
+    assert!(!home.path("etc/jobs.d/service_restart.pl").exists() && !off.exists());
+    home.expect(0, &["policy", "check"]);
+    let again = home.expect(0, &["init", "--upgrade"]);
+    assert!(
+        again.contains("nothing to write") && again.contains("differs  tools.d/read_file.toml"),
+        "{again}"
+    );
+    home.expect(0, &["init", "--upgrade", "--apply", "--restore", "jobs.d/service_restart.pl"]);
+    assert!(home.path("etc/jobs.d/service_restart.pl").is_file());
+}
+
+#[test]
+fn an_upgrade_that_a_start_would_refuse_is_taken_back() {
+    let home = TestHome::init();
+    let case = "[[case]]\nname = \"no tail here\"\nrole = \"operator\"\ntool = \"list_dir\"\nresource = \"@logs\"\n\
+                expect = \"deny\"\n";
+    let earlier = "// Nothing yet.\n";
+    shipped_then(&home, "policies/10-read.cedar", Some(earlier));
+    std::fs::remove_dir_all(home.path("etc/policies/tests")).expect("removed");
+    std::fs::create_dir(home.path("etc/policies/tests")).expect("folder");
+    std::fs::write(home.path("etc/policies/tests/mine.toml"), case).expect("file");
+    std::fs::write(home.path("etc/policies/10-read.cedar"), earlier).expect("file");
+    let refused = home.par(&["init", "--upgrade", "--apply"]);
+    let told = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("no tail here") && told.contains("nothing was upgraded"), "{told}");
+    assert_eq!(read(&home, "policies/10-read.cedar"), earlier);
+}
+
+/// A home of a version that kept no record: nothing is added that a person may have removed.
+#[test]
+fn a_home_without_a_record_is_upgraded_only_by_name() {
+    let home = TestHome::init();
+    std::fs::remove_file(home.path("etc/shipped.txt")).expect("removed");
+    std::fs::remove_file(home.path("etc/tools.d/tail_file.toml")).expect("removed");
+    let dry = home.expect(0, &["init", "--upgrade"]);
+    assert!(dry.contains("absent   tools.d/tail_file.toml") && dry.contains("nothing to write"), "{dry}");
+    home.expect(0, &["init", "--upgrade", "--apply", "--restore", "tools.d/tail_file.toml"]);
+    assert!(home.path("etc/tools.d/tail_file.toml").is_file() && home.path("etc/shipped.txt").is_file());
+    let done = home.expect(0, &["init", "--upgrade"]);
+    assert_eq!(done.lines().count(), 1, "{done}");
+}
