@@ -168,18 +168,7 @@ impl Config {
         })?;
         let paths =
             named_paths(&raw, &home).map_err(|(name, reason)| refuse(&format!("paths.{name}"), reason))?;
-        for (group, users) in &raw.groups {
-            if let Some(wrong) = std::iter::once(group).chain(users).find(|name| !is_user_or_group(name)) {
-                let must = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
-                return Err(refuse(&format!("groups.{group}"), format!("`{wrong}` {must}")));
-            }
-        }
-        for (name, of) in &raw.auth.os_users {
-            if !is_user_or_group(name) || !is_user_or_group(&of.user) {
-                let must = "the name and its `user` must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
-                return Err(refuse("auth.os_users", must.to_owned()));
-            }
-        }
+        check_names(&raw).map_err(|(key, reason)| refuse(&key, reason))?;
         check_bounds(&raw).map_err(|(key, reason)| refuse(key, reason))?;
         let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
         let secrets = SecretSource::all(&raw.secrets, &home.root);
@@ -287,6 +276,22 @@ fn slot_uids(range: &str) -> Result<Option<(u32, u32)>, String> {
 /// A bound as written; 0 means unbounded.
 fn unbounded(bound: u64) -> u64 {
     if bound == 0 { u64::MAX } else { bound }
+}
+
+/// Refuses names of users and groups in `[groups]` and `[auth.os_users]`: the key and the reason.
+fn check_names(raw: &RawConfig) -> Result<(), (String, String)> {
+    let groups = raw.groups.iter().map(|(group, users)| {
+        (format!("groups.{group}"), std::iter::once(group).chain(users).collect::<Vec<_>>())
+    });
+    let hosts = raw.auth.os_users.iter();
+    let hosts = hosts.map(|(name, of)| (format!("auth.os_users.{name}"), vec![name, &of.user]));
+    for (key, names) in groups.chain(hosts) {
+        if let Some(wrong) = names.into_iter().find(|name| !is_user_or_group(name)) {
+            let must = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
+            return Err((key, format!("`{wrong}` {must}")));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses numbers out of bounds: the key and the reason.

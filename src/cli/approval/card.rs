@@ -38,9 +38,11 @@ const NAMED: [(&str, &str); 22] = [
     ("call hash", "/call_hash"),
     ("card", "/card"),
 ];
+/// Makes some lines of the card.
+type Lines = fn(&Value) -> Vec<String>;
+
 /// After these names come the parts that have lines of their own.
-const AFTER: [(&str, fn(&Value) -> Vec<String>); 3] =
-    [("on", object_lines), ("sandbox", why_lines), ("reason", read_lines)];
+const AFTER: [(&str, Lines); 3] = [("on", object_lines), ("sandbox", why_lines), ("reason", read_lines)];
 /// Members that those parts show, or that identify the request and say nothing to a person.
 const ELSEWHERE: [&str; 6] = ["resource", "why", "tainted_by", "session", "call", "confirm"];
 /// The same, of the members of `shown`.
