@@ -1,7 +1,7 @@
 //! Printing for people: plain lines and tables, with control characters from outside made visible.
 
 use super::exit::{self, Fail};
-use crate::agent::{RunReply, Step, unread};
+use crate::agent::{AnswerBy, RunReply, Step, unread};
 use crate::config::is_color_wanted;
 use crate::types::{Decision, RefusalClass, StepStatus, limits, text};
 use serde::Serialize;
@@ -79,7 +79,9 @@ fn run(reply: &RunReply) -> Result<(), Fail> {
         line(&refusal)?;
     }
     if let Some(answer) = &reply.answer {
-        line(&text::visible(answer))?;
+        let answer = text::visible(answer);
+        // What PAR says is not the model's.
+        line(&if reply.said_by == Some(AnswerBy::Par) { format!("par: {answer}") } else { answer })?;
     }
     let classes: BTreeSet<RefusalClass> = reply.steps.iter().filter_map(|step| step.class).collect();
     // The words of the other classes end with what to do, or the caller can do nothing.

@@ -28,6 +28,7 @@ pub use manifest::content::ContentFolder;
 pub use manifest::error::ManifestError;
 pub use manifest::host_form::HostForm;
 pub use manifest::hosts::Reach;
+pub use manifest::output_schema::OutputSchema;
 pub use manifest::paths::Places;
 pub use manifest::reserved::POWERS;
 pub use manifest::script::Script;

@@ -12,6 +12,7 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display.
+//! * `labels`: where stored data comes from.
 //! * `level`, `run_status`, `step`: the enumerations that appear on the ledger and in the API.
 //! * `shares`: a semaphore with a bound for each key.
 //! * `laws`: the number of cases for property tests. `version`: the version of this program.
@@ -27,6 +28,7 @@ pub mod json;
 pub mod level;
 pub mod secret;
 pub mod shares;
+pub mod labels;
 pub mod step;
 pub mod run_status;
 #[cfg(test)]
@@ -35,6 +37,7 @@ pub(crate) mod laws;
 pub use digest::Digest;
 pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
+pub use labels::{DataLabels, UNTRUSTED};
 pub use level::Level;
 pub use run_status::RunStatus;
 pub use secret::Secret;

@@ -9,6 +9,7 @@
 //! * `error`: why a file was refused.
 //! * `host_form`, `script`, `words`: the values of its members.
 //! * `paths`, `content`, `hosts`, `sockets`, `secrets`: what it grants.
+//! * `output_schema`: what a trusted result looks like.
 //! * `reserved`: names that no tool may have.
 //! * `check`, `raw`: the file.
 //! * `tool`: the tool.
@@ -24,6 +25,7 @@ pub(super) mod hosts;
 pub(super) mod sockets;
 pub(super) mod secrets;
 pub(super) mod reserved;
+pub(super) mod output_schema;
 mod check;
 mod raw;
 pub(super) mod tool;

@@ -42,6 +42,7 @@ pub(super) struct RawManifest {
     pub(super) sandbox: RawSandbox,
     pub(super) limits: Limits,
     pub(super) input: Value,
+    pub(super) output_schema: Option<Value>,
 }
 
 #[derive(Deserialize)]

@@ -1,9 +1,10 @@
 //! One tool, complete and checked.
 
-use super::check::{check_elements, check_input, check_limits, check_name};
+use super::check::{check_elements, check_input, check_limits, check_name, output_schema};
 use super::content::ContentFolder;
 use super::error::{InFile, ManifestError};
 use super::hosts::Reach;
+use super::output_schema::OutputSchema;
 use super::paths::Places;
 use super::raw::RawManifest;
 use super::script::Script;
@@ -13,6 +14,7 @@ use super::words::{Class, Limits, Modes, Output, ProcView, ResourceSpec, Risk, R
 use crate::types::{Digest, limits};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A tool that may be called, complete and checked.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Manifest {
     pub runner: Runner,
     /// Whether every result taints the session. If false, the JSON object of a success does not.
     pub untrusted_output: bool,
+    /// What that object looks like; a result that does not match it taints.
+    pub output_schema: Option<Arc<OutputSchema>>,
     /// What the policy sees as the resource.
     pub resource: ResourceSpec,
     /// The folder, below the first that the tool may change, whose content is read before the
@@ -123,6 +127,9 @@ impl Manifest {
         }
         let runner = raw.runner(file).map_err(|(key, reason)| no(key, &reason))?;
         check_input(&raw.input).map_err(|reason| no("[input]", &reason))?;
+        let is_structured = raw.output == Output::Json || matches!(runner, Runner::Builtin(_));
+        let output_schema = output_schema(raw.output_schema.as_ref(), raw.untrusted_output, is_structured);
+        let output_schema = output_schema.map_err(|(key, reason)| no(key, &reason))?;
         let resource = raw.resource(&raw.input).map_err(|reason| no("[resource]", &reason))?;
         raw.check_recursive().map_err(|(key, reason)| no(key, &reason))?;
         let (connect, hosts) = raw.connect(places).map_err(|(key, reason)| no(key, &reason))?;
@@ -149,6 +156,7 @@ impl Manifest {
             risk: raw.risk,
             runner,
             untrusted_output: raw.untrusted_output,
+            output_schema: output_schema.map(Arc::new),
             resource,
             content,
             recursive: raw.recursive,
