@@ -162,8 +162,8 @@ def read_header(data):
             raise Wrong(f"`{name}` is no number")
         if name in ("seq", "payload_len", "ref") and value < 0:
             raise Wrong(f"`{name}` is negative")
-        if name == "policies" and not isinstance(value, list):
-            raise Wrong("`policies` is no list")
+        if name in ("policies", "taint", "seen") and not isinstance(value, list):
+            raise Wrong(f"`{name}` is no list")
         if name in ("prev", "payload", "policy", "manifest") and not HEX64.fullmatch(value):
             raise Wrong(f"`{name}` is no digest")
     missing = [name for name in ALWAYS if name not in fields]

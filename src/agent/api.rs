@@ -7,7 +7,7 @@ use crate::types::{RunId, SessionId, limits, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use crate::ledger::payload::{Step, StepLedger, StepRefusal, Usage};
+pub use crate::ledger::payload::{AnswerBy, Step, StepLedger, StepRefusal, Usage};
 pub use crate::types::RunStatus;
 
 /// A message to the agent. Unknown fields are refused. Fields of later versions are known by name,
@@ -58,6 +58,9 @@ pub struct RunReply {
     pub status: RunStatus,
     /// The final text of the model, or the reason why it is missing.
     pub answer: Option<String>,
+    /// Who wrote the answer; absent in replies of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub said_by: Option<AnswerBy>,
     /// The name of the limit that ended the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<String>,
@@ -74,8 +77,8 @@ impl RunReply {
     /// The payload of `run.reply`: everything except the place on the ledger.
     #[must_use]
     pub fn payload(&self) -> RunReplyPayload {
-        let Self { run, session, status, answer, limit, steps, usage, ledger: _ } = self.clone();
-        RunReplyPayload { run, session, status, answer, limit, steps, usage }
+        let Self { run, session, status, answer, said_by, limit, steps, usage, ledger: _ } = self.clone();
+        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage }
     }
 }
 
@@ -119,8 +122,8 @@ pub fn unread(result: &Value) -> Option<String> {
 
 impl From<RunReplyPayload> for RunReply {
     fn from(recorded: RunReplyPayload) -> Self {
-        let RunReplyPayload { run, session, status, answer, limit, steps, usage } = recorded;
-        Self { run, session, status, answer, limit, steps, usage, ledger: None }
+        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage } = recorded;
+        Self { run, session, status, answer, said_by, limit, steps, usage, ledger: None }
     }
 }
 

@@ -19,8 +19,8 @@ mod resume;
 mod requests;
 
 pub use api::{
-    LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger, StepRefusal,
-    ToolView, Usage, unread,
+    AnswerBy, LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger,
+    StepRefusal, ToolView, Usage, unread,
 };
 pub use resume::{Requesters, ResumeError};
 pub use shared::Agent;

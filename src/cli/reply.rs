@@ -3,7 +3,7 @@
 use super::exit::{self, Fail};
 use super::show;
 use super::table::{Screen, Tone, width, wrap};
-use crate::agent::{RunReply, Step, unread};
+use crate::agent::{AnswerBy, RunReply, Step, unread};
 use crate::types::{Decision, RefusalClass, StepStatus, limits, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,7 +15,10 @@ fn run(reply: &RunReply) -> Result<(), Fail> {
         show::line(&refusal)?;
     }
     if let Some(answer) = &reply.answer {
-        show::line(&text::visible(answer))?;
+        let answer = text::visible(answer);
+        // What PAR says is not the model's.
+        let is_par = reply.said_by == Some(AnswerBy::Par);
+        show::line(&if is_par { format!("par: {answer}") } else { answer })?;
     }
     let classes: BTreeSet<RefusalClass> = reply.steps.iter().filter_map(|step| step.class).collect();
     // The words of the other classes end with what to do, or the caller can do nothing.

@@ -17,8 +17,9 @@ use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, Loaded
 use crate::policy::{self, Approved, Evaluation, Question, Ruling, Session, Shadow};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
-use crate::types::{CallId, Decision, RefusalClass, limits, text};
+use crate::types::{CallId, DataLabels, Decision, RefusalClass, limits, text};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A prepared call: its exclusions, and its approval request if it needs one.
@@ -174,6 +175,11 @@ impl Gate {
 
     fn refuse_call(&self, context: &CallContext<'_>, invalid: Invalid, again: Option<Asked>) -> Decided {
         let Invalid { proposed, reason } = invalid;
+        let withheld = self.withheld(context, &proposed.tool);
+        let (word, class, reason) = match &withheld {
+            Some(_) => (Decision::Deny, RefusalClass::Policy, taken_away(&proposed.tool)),
+            None => (Decision::Invalid, RefusalClass::Schema, reason),
+        };
         let raw = text::prefix(&proposed.arguments, limits::ARGUMENTS_BYTES_MAX);
         let tool = text::visible_line(text::prefix(&proposed.tool, 64));
         let payload = CallDecisionPayload {
@@ -190,16 +196,26 @@ impl Gate {
             proposed_id: proposed.id,
             tool,
             arguments: json!(text::visible(text::prefix(raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX))),
-            manifest: None,
+            manifest: withheld.map(|manifest| manifest.digest),
             policy: self.rules().bundle.digest(),
             policies: Vec::new(),
             resource: None,
-            is_trusted: false,
+            labels: Some(DataLabels::tainted(&context.session.taint)),
+            trusted: None,
             structured: false,
         };
-        let (word, class) = (Decision::Invalid, Some(RefusalClass::Schema));
-        let reason = refusal(&reason, &[]);
+        let (class, reason) = (Some(class), refusal(&reason, &[]));
         Decided { facts, word, class, payload, reason, next: Next::Nothing, again, counted: None }
+    }
+
+    /// The manifest of a tool that is not offered because of what the run has read, and that would
+    /// be offered otherwise.
+    fn withheld(&self, context: &CallContext<'_>, tool: &str) -> Option<Arc<Manifest>> {
+        let Rules { catalog, bundle } = self.rules();
+        let manifest = catalog.find(tool)?;
+        let untainted = Session { taint: BTreeSet::new(), ..context.session.clone() };
+        let may = |session: &Session| bundle.may_offer(context.principal.subject(), session, manifest);
+        (!may(context.session) && may(&untainted)).then(|| manifest.clone())
     }
 
     fn decided(
@@ -225,7 +241,8 @@ impl Gate {
             policy: pending.rules.bundle.digest(),
             policies: answer.policies().to_vec(),
             resource: resource_of(&payload),
-            is_trusted: !manifest.untrusted_output,
+            labels: Some(DataLabels::tainted(&context.session.taint)),
+            trusted: manifest.output_schema.clone().filter(|_| !manifest.untrusted_output),
             structured: manifest.is_structured(),
         };
         let word = answer.decision();
@@ -247,6 +264,14 @@ impl Gate {
         };
         Decided { facts, word, class, payload, reason, next, again: pending.again, counted: None }
     }
+}
+
+/// Why a tool that was offered before is not offered any more.
+fn taken_away(tool: &str) -> String {
+    format!(
+        "`{tool}` is not offered after this run has read untrusted text; ask for it in a new run that \
+         reads nothing else first"
+    )
 }
 
 fn decision_payload(pending: &Pending, verdict: &Evaluation) -> CallDecisionPayload {

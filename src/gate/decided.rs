@@ -71,6 +71,7 @@ impl Decided {
             policies: self.facts.policies.clone(),
             status: self.class.map(RefusalClass::as_str),
             tool: Some(self.facts.tool.clone()),
+            labels: self.facts.labels.clone(),
             ..Draft::new(self.payload.clone())
         }
     }

@@ -2,8 +2,10 @@
 
 use crate::ledger::Stored;
 use crate::ledger::payload::{CallDecisionPayload, StepRefusal};
-use crate::types::{CallId, Decision, Digest, RefusalClass, RunId, SessionId, StepStatus};
-use serde_json::Value;
+use crate::tools::OutputSchema;
+use crate::types::{CallId, DataLabels, Decision, Digest, RefusalClass, RunId, SessionId, StepStatus};
+use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// What every step of one call carries.
 #[derive(Clone, Debug)]
@@ -20,8 +22,11 @@ pub(super) struct Facts {
     pub(super) policies: Vec<String>,
     /// The object's canonical name, if the call was decided on one.
     pub(super) resource: Option<String>,
-    /// Whether the manifest declares the tool's output trusted.
-    pub(super) is_trusted: bool,
+    /// The labels of what the session had read when the call was decided; `None` for a call that
+    /// was read back.
+    pub(super) labels: Option<DataLabels>,
+    /// The schema of a trusted result, if the manifest declares the tool's output trusted.
+    pub(super) trusted: Option<Arc<OutputSchema>>,
     /// Whether success is one JSON object on standard output, as builtins print it and `output =
     /// "json"` declares it.
     pub(super) structured: bool,
@@ -57,16 +62,16 @@ impl Facts {
             manifest: Digest::from_hex(text("manifest")),
             policy: Digest::from_hex(text("policy")).ok_or(missing("policy"))?,
             policies: header.policies(),
-            is_trusted: false,
+            labels: None,
+            trusted: None,
             structured: false,
         })
     }
 
-    /// Whether a result with this `status` taints the session that sees it: all do except the JSON
-    /// object of a success that the manifest declares trusted. The reason of a refusal, and what a
-    /// program printed before it failed, may contain names that an attacker chose.
-    pub(super) fn taints(&self, status: StepStatus) -> bool {
-        !(self.is_trusted && self.structured && status == StepStatus::Ok)
+    /// Checks the JSON object of a success against the schema of trusted results. `None` if the
+    /// manifest does not declare the tool's output trusted.
+    pub(super) fn check_trusted(&self, object: &Map<String, Value>) -> Option<Result<(), String>> {
+        self.trusted.as_ref().map(|schema| schema.check(object))
     }
 }
 
@@ -99,8 +104,8 @@ pub struct CallRecord {
     pub refused: Option<StepRefusal>,
     /// What the model reads in place of the result's `error`; `None` for the same words.
     pub(super) told: Option<&'static str>,
-    /// Whether the result taints the session that sees it.
-    pub taints: bool,
+    /// What the result adds to the labels of the session that sees it.
+    pub labels: DataLabels,
     /// The decision's entry on the ledger.
     pub decision_seq: u64,
     /// The result's entry on the ledger, if the call was allowed.
@@ -135,7 +140,7 @@ impl CallRecord {
             class: None,
             refused: None,
             told: None,
-            taints: false,
+            labels: DataLabels::default(),
             decision_seq,
             result_seq: None,
         }

@@ -6,7 +6,7 @@ use crate::ledger::payload::{CallResultPayload, ConnectionTried, ConnectionsMade
 use crate::ledger::{Draft, Ref};
 use crate::secrets::Clean;
 use crate::types::json::{INTEGER_MAX, has_only_exact_integers, parse_strict};
-use crate::types::{Decision, StepStatus, limits, text};
+use crate::types::{DataLabels, Decision, StepStatus, limits, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 /// The `call.result` entry for an execution: the same content that the model gets, the end, the
 /// enforced layers, and the time.
 pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execution>) -> Draft {
-    let (result, truncated) = content(facts, execution);
+    let ResultContent { result, truncated, mismatch, is_trusted } = content(facts, execution);
     let made = &execution.connections;
     // A structured result has no member for standard error; it is recorded for debugging.
     let has_stderr = facts.structured && !execution.stderr.is_empty();
@@ -23,6 +23,7 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         end: execution.end.clone(),
         result,
         truncated,
+        mismatch,
         layers: execution.layers.clone(),
         protections: Some(execution.protections.clone()),
         level: execution.level,
@@ -49,6 +50,7 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         manifest: facts.manifest,
         status: Some(status(facts, execution).as_str()),
         tool: Some(facts.tool.clone()),
+        labels: Some(if is_trusted { DataLabels::default() } else { DataLabels::untrusted() }),
         ..Draft::new(payload)
     }
 }
@@ -73,10 +75,10 @@ pub(super) fn record(
     status: StepStatus,
 ) -> CallRecord {
     let member = |name: &str| draft.body.members().get(name).cloned().unwrap_or(Value::Null);
-    let (result_seq, taints) = (Some(result), facts.taints(status));
+    let (result_seq, labels) = (Some(result), draft.labels.clone().unwrap_or_else(DataLabels::untrusted));
     let truncated = member("truncated") == Value::Bool(true);
     let record = CallRecord::unsettled(facts, decision, Decision::Allow, status, member("result"));
-    CallRecord { taints, truncated, result_seq, ..record }
+    CallRecord { labels, truncated, result_seq, ..record }
 }
 
 /// The step's status for an end. If a declared JSON object was not printed, the status is an error,
@@ -97,15 +99,32 @@ pub(super) fn status(facts: &Facts, execution: &Execution) -> StepStatus {
     }
 }
 
-/// The content of a result, with invisible characters made visible, and whether it was truncated.
-fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
+/// The content of a result.
+struct ResultContent {
+    /// With invisible characters made visible.
+    result: Value,
+    truncated: bool,
+    /// What is not as the schema of trusted results says.
+    mismatch: Option<String>,
+    /// Whether it is the JSON object of a success, as that schema says. Everything else taints the
+    /// session that sees it: the reason of a refusal, and what a program printed before it failed,
+    /// may contain names that an attacker chose.
+    is_trusted: bool,
+}
+
+impl ResultContent {
+    fn untrusted(result: Value, truncated: bool) -> Self {
+        Self { result, truncated, mismatch: None, is_trusted: false }
+    }
+}
+
+fn content(facts: &Facts, execution: &Execution) -> ResultContent {
     let cut = execution.end == End::OutputCap;
+    let error = |what: &str| ResultContent::untrusted(json!({ "error": what }), false);
     match &execution.end {
-        End::Refused { reason } => return (json!({ "error": text::visible_line(reason) }), false),
-        End::Interrupted => return (json!({ "error": "interrupted, outcome unknown" }), false),
-        End::Killed if execution.stdout.is_empty() => {
-            return (json!({ "error": "the sandbox ended before the call did" }), false);
-        }
+        End::Refused { reason } => return error(&text::visible_line(reason)),
+        End::Interrupted => return error("interrupted, outcome unknown"),
+        End::Killed if execution.stdout.is_empty() => return error("the sandbox ended before the call did"),
         _ => {}
     }
     // Output that is not the declared JSON object is shown as plain bytes.
@@ -113,8 +132,11 @@ fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
         && matches!(execution.end, End::Exit { .. })
         && let Some(object) = object(&execution.stdout)
     {
-        let says_cut = object.get("truncated") == Some(&Value::Bool(true));
-        return (visible(Value::Object(object)), cut || says_cut);
+        let truncated = cut || object.get("truncated") == Some(&Value::Bool(true));
+        let checked = facts.check_trusted(&object).filter(|_| execution.end == End::Exit { code: 0 });
+        let is_trusted = checked == Some(Ok(()));
+        let mismatch = checked.and_then(Result::err);
+        return ResultContent { result: visible(Value::Object(object)), truncated, mismatch, is_trusted };
     }
     let mut shown = Map::new();
     put_bytes(&mut shown, "stdout", &execution.stdout);
@@ -133,7 +155,7 @@ fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
     if let End::Signal { signal } = execution.end {
         shown.insert("signal".to_owned(), json!(signal));
     }
-    (Value::Object(shown), cut)
+    ResultContent::untrusted(Value::Object(shown), cut)
 }
 
 /// Why a call was ended for exceeding its quota, and how to fix it. Names no file, because others

@@ -13,7 +13,7 @@ use crate::ledger::payload::{
     ApprovalRefusePayload, ApprovalRequestPayload, CallDecisionPayload, CallResultPayload, StepRefusal,
 };
 use crate::ledger::{Kind, ReadError, Stored};
-use crate::types::{CallId, Decision, RefusalClass, RunId, StepStatus, limits, text};
+use crate::types::{CallId, DataLabels, Decision, RefusalClass, RunId, StepStatus, limits, text};
 use serde_json::{Map, Value, json};
 
 /// A call of a run, read back.
@@ -67,13 +67,7 @@ impl Gate {
     fn recalled(&self, trace: Trace) -> Result<Recalled, ReadError> {
         let seq = trace.decision.header.seq;
         let damaged = |what: String| ReadError::Damaged(seq, what);
-        let mut facts = Facts::read(&trace.decision).map_err(|e| damaged(e.to_string()))?;
-        // By the manifest that the call ran under: an unknown tool may have been anything.
-        let rules = self.rules();
-        let manifest = rules.catalog.find(&facts.tool).filter(|known| Some(known.digest) == facts.manifest);
-        if let Some(manifest) = manifest {
-            (facts.is_trusted, facts.structured) = (!manifest.untrusted_output, manifest.is_structured());
-        }
+        let facts = Facts::read(&trace.decision).map_err(|e| damaged(e.to_string()))?;
         let decided = trace.decided;
         let durable = |record: CallRecord, entry: &Stored| {
             // A secret that was named after it was recorded is not shown either.
@@ -171,7 +165,8 @@ fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
     let status = result.header.str("status").and_then(StepStatus::parse).unwrap_or(StepStatus::Error);
     CallRecord {
         truncated: is_cut,
-        taints: facts.taints(status),
+        // As recorded: the manifest may have changed since.
+        labels: result.header.labels().unwrap_or_else(DataLabels::untrusted),
         result_seq: Some(result.header.seq),
         ..CallRecord::unsettled(facts, decision, Decision::Allow, status, content)
     }

@@ -296,6 +296,7 @@ fn drafts() -> [Draft; 3] {
         session: session.clone().expect("an id"),
         status: RunStatus::Done,
         answer: Some("a line".to_owned()),
+        said_by: None,
         limit: None,
         steps: Vec::new(),
         usage: Usage::default(),

@@ -30,6 +30,7 @@ pub use manifest::error::{ManifestError, ManifestFaults};
 pub use manifest::groups::{HostGroup, host_groups, refused_group};
 pub use manifest::host_form::HostForm;
 pub use manifest::hosts::Reach;
+pub use manifest::output_schema::OutputSchema;
 pub use manifest::paths::Places;
 pub use manifest::reserved::POWERS;
 pub use manifest::script::Script;

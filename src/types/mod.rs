@@ -12,6 +12,7 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display. `nearest`: the known word that a mistyped one stands for.
+//! * `labels`: where stored data comes from.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
 //! * `shares`: a semaphore with a bound for each key.
@@ -30,6 +31,7 @@ pub mod level;
 mod nearest;
 pub mod secret;
 pub mod shares;
+pub mod labels;
 pub mod step;
 pub mod run_status;
 #[cfg(test)]
@@ -39,6 +41,7 @@ pub use channel::Channel;
 pub use digest::Digest;
 pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
+pub use labels::{DataLabels, UNTRUSTED};
 pub use level::Level;
 pub use nearest::nearest;
 pub use run_status::RunStatus;

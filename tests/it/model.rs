@@ -207,6 +207,9 @@ processes_max = 2
 [input]
 type = "object"
 additionalProperties = false
+[output_schema]
+type = "object"
+additionalProperties = false
 "#;
 
 const PERMITS: &str = r#"
@@ -214,8 +217,8 @@ const PERMITS: &str = r#"
 @id("deploy") permit (principal in PAR::Role::"operator", action == PAR::Action::"deploy", resource);
 "#;
 
-/// Text that a model has read may have instructed it: from then on its changes need a person's
-/// approval, and administration is withdrawn.
+/// A7, A8: text that a model has read may have instructed it. From then on its changes need a
+/// person's approval, and administration is withdrawn, which is said to the model and to people.
 #[test]
 fn a_run_that_has_read_untrusted_text_is_narrowed() {
     let house = House::start(|home| {
@@ -246,7 +249,15 @@ fn a_run_that_has_read_untrusted_text_is_narrowed() {
     assert!(offered(before).contains(&"tidy_up".to_owned()), "before it has read anything");
     assert!(!offered(before + 1).contains(&"tidy_up".to_owned()), "and gone after");
     assert!(offered(before + 1).contains(&"deploy".to_owned()), "a person may say yes");
-    assert_eq!(waits["steps"][1]["status"], "refused", "asked for all the same: {waits}");
+    let step = &waits["steps"][1];
+    assert_eq!(step["status"], "refused", "asked for all the same: {waits}");
+    let why = "`tidy_up` is not offered after this run has read untrusted text; ask for it in a new run that \
+               reads nothing else first";
+    assert_eq!((&step["decision"], &step["class"]), (&json!("deny"), &json!("policy")), "{waits}");
+    assert_eq!(step["result"]["error"], why, "{waits}");
+    let requests = house.model.requests();
+    assert!(requests.last().is_some_and(|request| request.contains(why)), "the model reads it too");
+    assert_eq!((&waits["said_by"], &clean["said_by"]), (&json!("par"), &json!("model")), "{waits}");
     let told =
         house.home.entries(&["kind:model.reply", &format!("run:{}", waits["run"].as_str().expect("run"))]);
     let second = house.home.entry(told[1]["seq"].as_u64().expect("number"));

@@ -22,7 +22,7 @@ class = "exec"
 risk = "low"
 command = ["/usr/bin/sleep", "{seconds}"]
 runtime = "dynamic"
-untrusted_output = false
+untrusted_output = true
 [resource]
 type = "Host"
 is = "localhost"

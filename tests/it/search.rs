@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// A home with a labelled folder in its workspace.
@@ -192,4 +192,44 @@ fn no_excluded_byte_is_disclosed() {
     }
     let out = files.iter().filter(|(_, is_out, _)| *is_out).count();
     assert!(out > 3 && files.len() - out > 10, "{out} of {}", files.len());
+}
+
+/// A1: a file of another group in a permitted folder is not a denial by the rules, and a search
+/// that passes over it says so.
+#[test]
+fn a_file_that_the_tools_user_may_not_read_is_reported_as_that() {
+    let home = TestHome::init();
+    let folder = home.path("workspace/nginx");
+    std::fs::create_dir(&folder).expect("made");
+    for (name, mode) in [("access.log", 0o000), ("error.log", 0o644)] {
+        let file = folder.join(name);
+        std::fs::write(&file, "secret\n").expect("written");
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("mode");
+    }
+    let closed = folder.join("access.log").canonicalize().expect("real");
+    for (tool, more) in [("read_file", json!({})), ("tail_file", json!({ "lines": 1 }))] {
+        let mut arguments = more;
+        arguments["path"] = json!(closed);
+        let output = home.par(&["tool", "call", tool, &arguments.to_string(), "--json"]);
+        let reply: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let step = &reply["steps"][0];
+        assert_eq!((&step["decision"], &step["class"]), (&json!("deny"), &json!("host")), "{reply}");
+        let error = step["result"]["error"].as_str().expect("a reason");
+        let start = format!("`{}` may not be read by the tools' user, uid ", closed.display());
+        assert!(error.starts_with(&start), "{error}");
+    }
+    assert_eq!(home.entries(&["decision:deny status:host"]).len(), 2);
+    assert_eq!(home.entries(&["decision:deny status:policy"]).len(), 0);
+
+    let found = home.par(&["run", &format!("search_files(path={folder:?}, pattern=\"secret\")")]);
+    let said = text(&found.stdout);
+    assert!(said.contains("1 file may not be read") && !said.contains("access.log"), "{said}");
+    // For a path that the rules deny, there is one answer.
+    let away = home.par(&["run", "read_file(path=\"/etc/shadow\")"]);
+    let said = text(&away.stdout);
+    assert!(said.contains(" deny   policy ") && said.contains("not permitted or not found"), "{said}");
+    let one = home.par(&["run", &format!("read_file(path={closed:?})")]);
+    let (said, note) = (text(&one.stdout), text(&one.stderr));
+    assert!(said.contains(" deny   host ") && note.contains("`par doctor path FILE`"), "{said}{note}");
+    home.expect(0, &["audit", "verify"]);
 }

@@ -99,13 +99,17 @@ additionalProperties = false
 required = ["how"]
 [input.properties.how]
 type = "string"
+[output_schema]
+type = "object"
+additionalProperties = false
+properties.a = { type = "integer" }
 "#;
 
 /// A tool is trusted for the object that it prints on success, and for nothing else.
 #[test]
 fn what_is_not_the_object_of_a_success_taints() {
     let house = house(|home| {
-        home.add("jobs.d/fails.sh", &format!("case $1 in\n ok) printf '{{\"a\":1}}'; echo '{WORDS}' >&2;;\n error) printf '{{\"a\":\"{WORDS}\"}}'; exit 1;;\n stderr) echo '{WORDS}' >&2; exit 1;;\n none) echo '{WORDS}';;\n cut) while :; do echo '{WORDS}' >&2; done;;\n signal) echo '{WORDS}' >&2; kill -9 $$;;\nesac\n"));
+        home.add("jobs.d/fails.sh", &format!("case $1 in\n ok) printf '{{\"a\":1}}'; echo '{WORDS}' >&2;;\n lies) printf '{{\"a\":\"{WORDS}\"}}';;\n error) printf '{{\"a\":\"{WORDS}\"}}'; exit 1;;\n stderr) echo '{WORDS}' >&2; exit 1;;\n none) echo '{WORDS}';;\n cut) while :; do echo '{WORDS}' >&2; done;;\n signal) echo '{WORDS}' >&2; kill -9 $$;;\nesac\n"));
         home.add("tools.d/fails.toml", FAILS);
         home.add(
             "policies/60-fails.cedar",
@@ -113,7 +117,9 @@ fn what_is_not_the_object_of_a_success_taints() {
         );
         // The same script, in a manifest that promises no object.
         let plain = FAILS.replace("name = \"fails\"", "name = \"plain\"").replace("output = \"json\"\n", "");
-        assert!(!plain.contains("json\"") && plain.contains("untrusted_output = false"), "{plain}");
+        let plain = plain.split("[output_schema]").next().expect("a manifest");
+        let plain = plain.replace("untrusted_output = false", "untrusted_output = true");
+        assert!(!plain.contains("json\""), "{plain}");
         home.add("tools.d/plain.toml", &plain);
         home.add(
             "policies/61-plain.cedar",
@@ -126,13 +132,21 @@ fn what_is_not_the_object_of_a_success_taints() {
         ("waiting", &json!("ok")),
         "text is not an object: {steps}"
     );
-    for how in ["ok", "error", "stderr", "none", "cut", "signal"] {
+    for how in ["ok", "lies", "error", "stderr", "none", "cut", "signal"] {
         let (status, steps) = run(&house, [calls("fails", &json!({ "how": how })), deploys("1.0.1")]);
         println!("{how}: {} then {} ({status})", steps[0]["status"], steps[1]["status"]);
         let (expect, is_told) = if how == "ok" { ("done", false) } else { ("waiting", true) };
         assert_eq!(status, expect, "{how}: {steps}");
         assert_eq!(steps[0].to_string().contains(WORDS), is_told, "{how}: {steps}");
     }
+    let told = house.home.entries(&["kind:call.result", "tool:fails"]);
+    let mismatches: Vec<Value> = told
+        .iter()
+        .map(|entry| house.home.entry(entry["seq"].as_u64().expect("seq"))["payload"]["mismatch"].clone())
+        .filter(|mismatch| !mismatch.is_null())
+        .collect();
+    assert_eq!(mismatches, [json!("`/a` is not as the output schema says")], "only one claims success");
+    assert_eq!((&told[0]["taint"], &told[1]["taint"]), (&json!([]), &json!(["untrusted"])));
     house.check_ledger();
 }
 
@@ -162,6 +176,13 @@ fn a_resumed_run_is_as_tainted_as_before() {
     });
     assert_eq!(seen["steps"][1]["status"], "ok", "{seen}");
     assert_eq!(seen["steps"][2]["status"], "waiting", "{seen}");
+    let decisions = house.home.entries(&["kind:call.decision"]);
+    let labels: Vec<&Value> = decisions.iter().map(|decision| &decision["taint"]).collect();
+    assert_eq!(labels[0], &json!([]), "nothing was read before the first call");
+    assert!(
+        labels.len() > 3 && labels[1..].iter().all(|taint| **taint == json!(["untrusted"])),
+        "{labels:?}"
+    );
     house.check_ledger();
 }
 

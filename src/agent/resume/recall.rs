@@ -14,7 +14,7 @@ use crate::llm::{Conversation, ModelReply, Stop};
 use crate::policy::{Door, Via};
 use crate::secrets::{self, Clean};
 use crate::tools::ProposedCall;
-use crate::types::{Channel, Digest, RunId, SessionId, limits};
+use crate::types::{Channel, DataLabels, Digest, RunId, SessionId, limits};
 use std::collections::VecDeque;
 
 /// Headers read under one lock of the reader, so that other readers get their turn.
@@ -54,6 +54,9 @@ pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, R
             return Err(ReadError::Damaged(header.seq, "it follows a reply whose calls are open".to_owned()));
         }
         let reply = reply(&entry(agent.ledger(), header.seq)?, &mut recalled.usage)?;
+        // What the model had read when it wrote this, as recorded then.
+        let labels = header.labels().unwrap_or_else(DataLabels::untrusted);
+        recalled.begun.session.taint.extend(labels.taint);
         recalled.rounds += 1;
         add_reply(&mut recalled, agent.secrets().clean(reply), &mut calls);
     }

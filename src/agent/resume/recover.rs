@@ -1,6 +1,6 @@
 //! Recovery after a crash: runs without a reply get one.
 
-use crate::agent::api::RunStatus;
+use crate::agent::api::{AnswerBy, RunStatus};
 use crate::agent::shared::Agent;
 use crate::agent::views;
 use crate::gate::RecoverError;
@@ -39,6 +39,7 @@ fn reply(agent: &Agent, run: RunId, owner: &str) -> Result<Option<Draft>, Recove
     let first = reply.ledger.take().map_or(0, |range| range.first);
     reply.status = RunStatus::Interrupted;
     reply.answer = Some("interrupted: the server ended before the run did".to_owned());
+    reply.said_by = Some(AnswerBy::Par);
     let session = reply.session.clone();
     Ok(Some(Draft {
         run: Some(run),

@@ -5,7 +5,7 @@
 //! expires.
 
 use super::recall::{self, FoundRun};
-use crate::agent::api::{RunError, RunReply, RunStatus};
+use crate::agent::api::{AnswerBy, RunError, RunReply, RunStatus};
 use crate::agent::shared::Agent;
 use crate::agent::{run, views};
 use crate::auth::{Authority, Principal, Refusal};
@@ -236,6 +236,7 @@ async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Resul
     let first = reply.ledger.take().map_or(0, |range| range.first);
     reply.status = RunStatus::Cancelled;
     reply.answer = Some("cancelled: the key that started this run may no longer run".to_owned());
+    reply.said_by = Some(AnswerBy::Par);
     let draft = Draft {
         run: Some(run.clone()),
         session: Some(reply.session.clone()),

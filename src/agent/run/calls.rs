@@ -8,7 +8,7 @@ use crate::agent::views;
 use crate::call::{End, Execution};
 use crate::gate::{Asked, CallContext, CallRecord, Decided, Outcome, Pending, Permit, Running};
 use crate::ledger::{AppendError, Draft};
-use crate::policy::{Session, TaintSource, UNTRUSTED};
+use crate::policy::{Session, TaintSource};
 use crate::tools::{Class, ProposedCall};
 use std::collections::BTreeMap;
 
@@ -136,8 +136,8 @@ pub(super) fn is_read(agent: &Agent, tool: &str) -> bool {
 
 /// Taints the session after a result that the model reads.
 pub(in crate::agent) fn taint(session: &mut Session, record: &CallRecord) {
-    let Some(result) = record.result_seq.filter(|_| record.taints) else { return };
-    session.taint.insert(UNTRUSTED.to_owned());
+    let Some(result) = record.result_seq.filter(|_| record.labels.is_tainted()) else { return };
+    session.taint.extend(record.labels.taint.iter().cloned());
     let source = TaintSource {
         tool: record.tool.clone(),
         resource: record.resource.clone().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! The end of a run: an answer, a limit, a wait or an error; and its reply.
 
 use super::state::RunWalk;
-use crate::agent::api::{RunReply, RunStatus};
+use crate::agent::api::{AnswerBy, RunReply, RunStatus};
 use crate::agent::views;
 use crate::ledger::{AppendError, Draft};
 use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Stop};
@@ -14,18 +14,19 @@ pub(super) struct WalkEnd {
     pub(super) before: Vec<Draft>,
     pub(super) status: RunStatus,
     pub(super) answer: Option<String>,
+    pub(super) said_by: AnswerBy,
     pub(super) limit: Option<&'static str>,
 }
 
 impl WalkEnd {
     pub(super) fn limit(name: &'static str, before: Vec<Draft>) -> Self {
         let answer = Some(format!("the run reached its limit `{name}`"));
-        Self { before, status: RunStatus::Limit, answer, limit: Some(name) }
+        Self { before, status: RunStatus::Limit, answer, said_by: AnswerBy::Par, limit: Some(name) }
     }
 
     pub(super) fn full() -> Self {
         let answer = Some("the run ended early: the ledger's disk is full".to_owned());
-        Self { before: Vec::new(), status: RunStatus::Failed, answer, limit: None }
+        Self { before: Vec::new(), status: RunStatus::Failed, answer, said_by: AnswerBy::Par, limit: None }
     }
 }
 
@@ -46,7 +47,7 @@ impl RunWalk<'_> {
             (None, false) if self.provider.proposer() == Proposer::Person => RunStatus::Done,
             (None, false) => RunStatus::Failed,
         };
-        WalkEnd { before, status, answer, limit: None }
+        WalkEnd { before, status, answer, said_by: AnswerBy::Model, limit: None }
     }
 
     /// Whether a person refused a call of the run, or did not answer in time.
@@ -67,15 +68,22 @@ impl RunWalk<'_> {
             return WalkEnd::limit("run_ms_max", vec![draft]);
         }
         let answer = Some(format!("the model did not answer: {error}"));
-        WalkEnd { before: vec![draft], status: RunStatus::Failed, answer, limit: None }
+        WalkEnd {
+            before: vec![draft],
+            status: RunStatus::Failed,
+            answer,
+            said_by: AnswerBy::Par,
+            limit: None,
+        }
     }
 
     pub(super) async fn finish(&mut self, ended: WalkEnd) -> Result<RunReply, AppendError> {
-        let WalkEnd { before, status, answer, limit } = ended;
+        let WalkEnd { before, status, answer, said_by, limit } = ended;
         let mut reply = RunReply {
             run: self.run.clone(),
             session: self.session_id.clone(),
             status,
+            said_by: answer.is_some().then_some(said_by),
             answer: answer.map(|words| shown(&words)),
             limit: limit.map(str::to_owned),
             steps: std::mem::take(&mut self.steps),

@@ -9,6 +9,7 @@ use crate::ledger::{Draft, Payload};
 use crate::llm::{ModelError, ModelReply, Stop};
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
+use crate::types::DataLabels;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -77,6 +78,7 @@ impl RunWalk<'_> {
             session: Some(self.session_id.clone()),
             principal: Some(self.principal.id()),
             policy: Some(self.agent.gate().rules().bundle.digest()),
+            labels: Some(DataLabels::tainted(&self.session.taint)),
             ..Draft::new(payload)
         }
     }

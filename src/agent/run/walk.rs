@@ -5,7 +5,7 @@ use super::ending::WalkEnd;
 use super::entries;
 use super::state::{self, RunWalk};
 use super::turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
-use crate::agent::api::{RunError, RunReply, RunRequest, RunStatus};
+use crate::agent::api::{AnswerBy, RunError, RunReply, RunRequest, RunStatus};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::AppendError;
@@ -151,7 +151,13 @@ impl RunWalk<'_> {
             // Later calls may depend on these: they wait too.
             if group.iter().any(|part| matches!(part.at, PartState::Waiting)) {
                 let answer = Some("a call waits for a person's approval".to_owned());
-                return Ok(Some(WalkEnd { before, status: RunStatus::Waiting, answer, limit: None }));
+                return Ok(Some(WalkEnd {
+                    before,
+                    status: RunStatus::Waiting,
+                    answer,
+                    said_by: AnswerBy::Par,
+                    limit: None,
+                }));
             }
         }
         let results = parts.into_iter().filter_map(|part| match part.at {

@@ -1,6 +1,6 @@
 //! One run, for a reader: its reply, or its entries if it has none.
 
-use crate::agent::api::{LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
+use crate::agent::api::{AnswerBy, LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
 use crate::gate;
 use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, CutPayload, RunReplyPayload};
 use crate::ledger::{Filter, Kind, Ledger, Order, ReadError, Stored};
@@ -70,6 +70,7 @@ fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply,
     Ok(RunReply {
         status: serde_json::from_value(status).map_err(unreadable)?,
         answer: Some(answer.to_owned()),
+        said_by: Some(AnswerBy::Par),
         ..from_entries(ledger, run, first)?
     })
 }
@@ -87,6 +88,7 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
         session: session.ok_or_else(|| ReadError::Damaged(first, "the run has no session".to_owned()))?,
         status: RunStatus::Running,
         answer: None,
+        said_by: None,
         limit: None,
         steps: Vec::new(),
         usage: Usage::default(),

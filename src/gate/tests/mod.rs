@@ -27,6 +27,7 @@ mod counted;
 mod exchanged;
 mod approvals;
 mod refusals;
+mod labels;
 
 static PROJECTIONS: [Projection; 1] = [super::PROJECTION];
 

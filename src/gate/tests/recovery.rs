@@ -31,7 +31,7 @@ async fn recovery_settles_open_calls_once() {
     assert_eq!(told, [(1, "interrupted"), (2, "interrupted")]);
     assert_eq!(results[0].record().proposed_id, "call-of-the-model");
     assert_eq!(results[0].record().tool, "read_file");
-    assert!(results.iter().all(|one| one.record().taints), "their output is unknown");
+    assert!(results.iter().all(|one| one.record().labels.is_tainted()), "their output is unknown");
     assert_eq!(bench.gate.recover().await.expect("again").len(), 0, "a second time there is nothing to do");
     let told = [
         "call.decision allow",

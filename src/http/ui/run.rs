@@ -4,7 +4,7 @@ use super::page::{self, Here, Page, block};
 use super::state::Ui;
 use super::visitor::Visitor;
 use super::{format, timeline};
-use crate::agent::RunReply;
+use crate::agent::{AnswerBy, RunReply};
 use crate::gate::{AnswerError, Approval};
 use crate::http::app::App;
 use crate::http::blocking::blocking;
@@ -144,10 +144,19 @@ fn body(visitor: &Visitor, base: &str, run: &RunPage, view: &str) -> Markup {
         @if let (Some(answer), "timeline") = (&run.reply.answer, view) {
             section aria-labelledby="answer" {
                 h2 #answer { "Answer" }
-                p.muted { "Written by the model, or by PAR if the run did not finish. Not a verified fact." }
+                p.muted { (written_by(run.reply.said_by)) }
                 (block(answer, limits::BLOCK_BYTES_MAX, "The answer as text"))
             }
         }
+    }
+}
+
+/// Who wrote the answer.
+fn written_by(said_by: Option<AnswerBy>) -> &'static str {
+    match said_by {
+        Some(AnswerBy::Model) => "Written by the model. Not a verified fact.",
+        Some(AnswerBy::Par) => "Written by PAR: why there is no answer of the model.",
+        None => "Written by the model, or by PAR if the run did not finish. Not a verified fact.",
     }
 }
 
@@ -181,10 +190,11 @@ fn cards(run: &RunPage) -> Markup {
     let denied = reply.steps.iter().filter(|step| step.decision == Decision::Deny).count();
     let refused = reply.steps.iter().filter(|step| step.class == Some(RefusalClass::Person)).count();
     let usage = &reply.usage;
+    let errors = run.entries.iter().filter(|stored| stored.header.is(Kind::ModelError)).count() as u64;
     html! {
         ul.figures {
             li.card { span { "Duration" } b { (format::span(took)) } }
-            li.card { span { "Model" } b { (usage.model_calls) " " small { "replies" } } }
+            li.card { span { "Model" } b { (usage.model_calls.saturating_add(errors)) " " small { "asked" } } }
             li.card { span { "Tokens" } b { (format::count(usage.input_tokens.saturating_add(usage.output_tokens))) } }
             li.card { span { "Tool calls" } b { (reply.steps.len()) } }
             li.card { span { "Denied" } b.bad[denied > 0] { (denied) } }

@@ -3,7 +3,7 @@
 
 use super::kind::Kind;
 use crate::types::json::canonical;
-use crate::types::{CallId, Digest, RunId, SessionId, limits, text};
+use crate::types::{CallId, DataLabels, Digest, RunId, SessionId, limits, text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -92,6 +92,8 @@ pub struct Draft {
     pub status: Option<&'static str>,
     /// The tool's name, as the model proposed it.
     pub tool: Option<String>,
+    /// The labels of what the entry stores. An entry without labels counts as untrusted.
+    pub labels: Option<DataLabels>,
 }
 
 impl Draft {
@@ -126,6 +128,7 @@ impl Draft {
             policies: Vec::new(),
             status: None,
             tool: None,
+            labels: None,
         }
     }
 }

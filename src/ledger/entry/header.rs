@@ -4,7 +4,7 @@
 use super::draft::Payload;
 use super::kind::Kind;
 use crate::types::json::{JsonError, has_only_exact_integers, parse_strict};
-use crate::types::{Decision, Digest, limits, text};
+use crate::types::{DataLabels, Decision, Digest, limits, text};
 use serde_json::{Map, Value};
 
 /// The format's name, in every header.
@@ -121,6 +121,16 @@ impl Header {
         listed.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
+    /// The labels of what the entry stores; `None` if it has none, which counts as untrusted.
+    #[must_use]
+    pub fn labels(&self) -> Option<DataLabels> {
+        let words = |name: &str| {
+            let listed = self.fields.get(name).and_then(Value::as_array);
+            listed.map(|words| words.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        };
+        Some(DataLabels { taint: words("taint")?, seen: words("seen").unwrap_or_default() })
+    }
+
     /// The content of `body`, the payload of this entry. `None` if the entry is of another kind or
     /// the payload does not parse: it was too long and was cut, or the files were edited and no
     /// verification has found it yet.
@@ -174,7 +184,7 @@ pub(super) fn is_of_its_type(name: &str, value: &Value) -> bool {
         | "tool" => value.is_string(),
         "seq" | "payload_len" | "ref" => value.is_u64(),
         "wall_us" | "mono_us" => value.is_i64(),
-        "policies" => value.is_array(),
+        "policies" | "taint" | "seen" => value.is_array(),
         _ => true,
     }
 }

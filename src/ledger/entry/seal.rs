@@ -63,16 +63,20 @@ fn header_of(
     line.count("mono_us", Some(stamp.mono_us))?;
     line.text("payload", Some(&commitment.hex()))?;
     line.count("payload_len", Some(body.len() as u64))?;
-    line.list("policies", &draft.policies)?;
+    line.list("policies", Some(&draft.policies).filter(|list| !list.is_empty()))?;
     line.text("policy", digest(draft.policy).as_deref())?;
     line.text("prev", digest(stamp.prev).as_deref())?;
     line.text("principal", draft.principal.as_deref())?;
     line.count("ref", reference)?;
     line.text("run", draft.run.as_ref().map(RunId::as_str))?;
+    let labels = draft.labels.as_ref();
+    // A class that no rule gave is left out; no taint is a statement.
+    line.list("seen", labels.map(|labels| &labels.seen).filter(|list| !list.is_empty()))?;
     line.count("seq", Some(stamp.seq))?;
     line.text("session", draft.session.as_ref().map(SessionId::as_str))?;
     line.text("status", draft.status)?;
     line.text("t", Some(FORMAT))?;
+    line.list("taint", labels.map(|labels| &labels.taint))?;
     line.text("tool", draft.tool.as_deref().map(|tool| text::prefix(tool, 64)))?;
     line.count("wall_us", Some(stamp.wall_us))?;
     Ok(line.done())
@@ -102,13 +106,18 @@ impl ObjectWriter {
         Ok(())
     }
 
-    fn list(&mut self, name: &str, items: &[String]) -> Result<(), JsonError> {
-        if items.is_empty() {
-            return Ok(());
-        }
+    fn list<'a>(
+        &mut self,
+        name: &str,
+        items: Option<impl IntoIterator<Item = &'a String>>,
+    ) -> Result<(), JsonError> {
+        let Some(items) = items else { return Ok(()) };
         self.name(name);
-        for (at, item) in items.iter().enumerate() {
-            self.0.push(if at == 0 { '[' } else { ',' });
+        self.0.push('[');
+        for (at, item) in items.into_iter().enumerate() {
+            if at > 0 {
+                self.0.push(',');
+            }
             write_string(item, &mut self.0)?;
         }
         self.0.push(']');
@@ -126,7 +135,7 @@ mod tests {
     use super::{Header, Stamp, seal};
     use crate::ledger::entry::{Draft, Kind, Ref, Written, commitment};
     use crate::types::json::canonical;
-    use crate::types::{CallId, Digest, RunId, SessionId, limits};
+    use crate::types::{CallId, DataLabels, Digest, RunId, SessionId, limits};
     use serde_json::{Value, json};
 
     fn stamp(seq: u64) -> Stamp<'static> {
@@ -173,12 +182,31 @@ mod tests {
             policies: vec!["a".to_owned(), "\"b\"".to_owned()],
             status: Some("ok"),
             tool: word(),
+            labels: Some(DataLabels {
+                taint: ["b".to_owned(), "a".to_owned()].into(),
+                seen: ["c".to_owned()].into(),
+            }),
             ..Draft::untyped(Kind::CallDecision, json!({}))
         };
         let sealed = seal(&Written::from_draft(draft).expect("written"), &stamp(9)).expect("sealed");
         let fields = sealed.header.fields;
-        assert_eq!(fields.len(), 21, "{fields:?}");
+        assert_eq!(fields.len(), 23, "{fields:?}");
         assert_eq!(canonical(&Value::Object(fields)).expect("canonical").into_bytes(), sealed.bytes);
+    }
+
+    /// No taint is recorded as such: only an entry without the field counts as untrusted.
+    #[test]
+    fn labels_read_back_and_none_is_not_absent() {
+        let labelled = |labels| {
+            let draft = Draft { labels, ..Draft::untyped(Kind::CallResult, json!({})) };
+            seal(&Written::from_draft(draft).expect("written"), &stamp(9)).expect("sealed").header
+        };
+        assert_eq!(labelled(None).labels(), None);
+        let clean = labelled(Some(DataLabels::default()));
+        assert_eq!(clean.labels(), Some(DataLabels::default()));
+        assert_eq!((&clean.fields["taint"], clean.fields.get("seen")), (&json!([]), None));
+        let untrusted = labelled(Some(DataLabels::untrusted()));
+        assert_eq!(untrusted.labels(), Some(DataLabels::untrusted()));
     }
 
     #[test]
@@ -218,6 +246,8 @@ mod tests {
             ("tool", json!(5)),
             ("policies", json!("a")),
             ("policy", json!("00")),
+            ("taint", json!("untrusted")),
+            ("seen", json!(1)),
         ] {
             assert!(with(name, value.clone()).is_err(), "{name}: {value}");
         }

@@ -184,6 +184,9 @@ pub struct CallResultPayload {
     pub result: Value,
     /// Whether the output was cut.
     pub truncated: bool,
+    /// What is not as the manifest's `output_schema` says: the result counts as untrusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<String>,
     /// The confinement layers that were enforced on the child.
     pub layers: Vec<String>,
     /// Protection → layers that provided it; empty if the call was not confined.

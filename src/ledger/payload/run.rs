@@ -145,6 +145,9 @@ pub struct RunReplyPayload {
     pub status: RunStatus,
     /// The last text of the model, or the reason why it is missing.
     pub answer: Option<String>,
+    /// Who wrote the answer. Absent without one, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_by: Option<AnswerBy>,
     /// The name of the limit that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -152,6 +155,16 @@ pub struct RunReplyPayload {
     pub steps: Vec<Step>,
     /// What the model used.
     pub usage: Usage,
+}
+
+/// Who wrote the answer of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerBy {
+    /// The model: text, not a fact.
+    Model,
+    /// PAR: why the model's answer is missing.
+    Par,
 }
 
 /// One proposed call with its decision and result.

@@ -7,8 +7,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// The label of a session that has read untrusted output.
-pub const UNTRUSTED: &str = "untrusted";
+pub use crate::types::UNTRUSTED;
 
 /// One call, as the policies see it.
 #[derive(Clone, Copy, Debug)]

@@ -83,7 +83,9 @@ impl Status {
 }
 
 struct HealthCheck {
-    name: String,
+    name: &'static str,
+    /// The file system, if it is about one.
+    mount: Option<String>,
     status: Status,
     detail: String,
 }
@@ -105,7 +107,14 @@ pub fn health_check(host: &Host) -> Answer {
     let worst = checks.iter().map(|check| check.status).max().unwrap_or(Status::Warning);
     let listed: Vec<Value> = checks
         .iter()
-        .map(|check| json!({ "name": check.name, "status": check.status.as_str(), "detail": check.detail }))
+        .map(|check| {
+            let mut one =
+                json!({ "name": check.name, "status": check.status.as_str(), "detail": check.detail });
+            if let (Some(mount), Some(members)) = (&check.mount, one.as_object_mut()) {
+                members.insert("mount".to_owned(), json!(mount));
+            }
+            one
+        })
         .collect();
     Ok(json!({
         "verdict": worst.as_str(),
@@ -127,7 +136,8 @@ fn load(text: &str, cpus: u64, checks: &mut Vec<HealthCheck>) -> Value {
         Status::above(one / cpus.max(1), LOAD_PER_CPU_X100_WARN, LOAD_PER_CPU_X100_CRITICAL)
     });
     checks.push(HealthCheck {
-        name: "load".to_owned(),
+        name: "load",
+        mount: None,
         status,
         detail: format!("{shown} on {cpus} processors"),
     });
@@ -177,7 +187,7 @@ fn memory(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
         _ if left < MEMORY_AVAILABLE_PERCENT_WARN => Status::Warning,
         _ => Status::Ok,
     };
-    checks.push(HealthCheck { name: "memory".to_owned(), status, detail: format!("{left} % available") });
+    checks.push(HealthCheck { name: "memory", mount: None, status, detail: format!("{left} % available") });
     json!({ "total_bytes": total, "available_bytes": available, "available_percent": left })
 }
 
@@ -187,7 +197,7 @@ fn swap(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
     let used = percent(total.saturating_sub(free), total);
     let status = Status::above(used, SWAP_USED_PERCENT_WARN, u64::MAX);
     let detail = if total == 0 { "no swap".to_owned() } else { format!("{used} % used") };
-    checks.push(HealthCheck { name: "swap".to_owned(), status, detail });
+    checks.push(HealthCheck { name: "swap", mount: None, status, detail });
     json!({ "total_bytes": total, "free_bytes": free, "used_percent": used })
 }
 
@@ -198,9 +208,14 @@ fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
 }
 
 fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {
-    let name = format!("disk {}", disk.mount);
+    let (name, mount) = ("disk", Some(disk.mount.clone()));
     let Ok(stat) = fstatvfs(&disk.folder) else {
-        checks.push(HealthCheck { name, status: Status::Warning, detail: "cannot be read".to_owned() });
+        checks.push(HealthCheck {
+            name,
+            mount,
+            status: Status::Warning,
+            detail: "cannot be read".to_owned(),
+        });
         return json!({ "mount": disk.mount });
     };
     let used_blocks = stat.f_blocks.saturating_sub(stat.f_bfree);
@@ -210,6 +225,7 @@ fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {
     let status = Status::above(used.max(inodes), DISK_USED_PERCENT_WARN, DISK_USED_PERCENT_CRITICAL);
     checks.push(HealthCheck {
         name,
+        mount,
         status,
         detail: format!("{used} % of space, {inodes} % of inodes used"),
     });
@@ -276,6 +292,11 @@ mod tests {
         };
         let answer = health_check(&host).expect("figures");
         assert!(["ok", "warning", "critical"].contains(&answer["verdict"].as_str().unwrap_or_default()));
+        let shipped: toml::Value =
+            toml::from_str(include_str!("../../../tools.d/health_check.toml")).expect("TOML");
+        let schema = serde_json::to_value(&shipped["output_schema"]).expect("a schema");
+        let schema = crate::tools::OutputSchema::read(&schema).expect("closed");
+        assert_eq!(schema.check(answer.as_object().expect("an object")), Ok(()), "{answer}");
         assert!(answer["memory"]["total_bytes"].as_u64().unwrap_or(0) > 0);
         assert!(answer["disks"][0]["total_bytes"].as_u64().unwrap_or(0) > 0);
         assert!(crate::types::json::has_only_exact_integers(&answer));

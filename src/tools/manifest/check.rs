@@ -1,6 +1,7 @@
 //! Checks of single members of a manifest.
 
 use super::error::with_lines;
+use super::output_schema::OutputSchema;
 use super::reserved::taken;
 use super::words::{Element, Program};
 use serde_json::Value;
@@ -99,4 +100,29 @@ pub(super) fn check_input(input: &Value) -> Vec<String> {
         ));
     }
     faults
+}
+
+/// The schema of results that do not taint the session. A tool that claims such results needs one:
+/// otherwise whoever chooses a word in its output could speak to the model.
+pub(super) fn output_schema(
+    schema: Option<&Value>,
+    is_untrusted: bool,
+    is_structured: bool,
+) -> Result<Option<OutputSchema>, (&'static str, String)> {
+    match schema {
+        None if is_untrusted => Ok(None),
+        _ if !is_structured => Err((
+            if is_untrusted { "[output_schema]" } else { "untrusted_output" },
+            "only a result that is a JSON object can be trusted: write `output = \"json\"` and \
+             `[output_schema]`, or `untrusted_output = true` without it"
+                .to_owned(),
+        )),
+        None => Err((
+            "untrusted_output",
+            "`untrusted_output = false` needs `[output_schema]`, in which no string is free text: \
+             write one, or `untrusted_output = true`"
+                .to_owned(),
+        )),
+        Some(schema) => OutputSchema::read(schema).map(Some).map_err(|reason| ("[output_schema]", reason)),
+    }
 }

@@ -9,6 +9,7 @@
 //! * `error`: why a file was refused. `fields`: reads a table, member by member.
 //! * `host_form`, `script`, `words`: the values of its members.
 //! * `paths`, `content`, `hosts`, `sockets`, `secrets`, `groups`: what it grants.
+//! * `output_schema`: what a trusted result looks like.
 //! * `reserved`: names that no tool may have.
 //! * `check`, `raw`, `read`: the file.
 //! * `tool`: the tool.
@@ -26,6 +27,7 @@ pub(super) mod sockets;
 pub(super) mod secrets;
 pub(super) mod groups;
 pub(super) mod reserved;
+pub(super) mod output_schema;
 pub(super) mod check;
 mod raw;
 mod read;

@@ -37,6 +37,7 @@ pub(super) struct RawManifest {
     pub(super) sandbox: RawSandbox,
     pub(super) limits: Option<Limits>,
     pub(super) input: Option<Value>,
+    pub(super) output_schema: Option<Value>,
     /// Whether all members outside tables were read.
     pub(super) is_whole: bool,
     /// Whether all of `[sandbox]` was read.

@@ -57,6 +57,7 @@ impl RawManifest {
             sandbox: sandbox.map(|(sandbox, _)| sandbox).unwrap_or_default(),
             limits: limits.and_then(|table| read_limits(table, &mut found)),
             input,
+            output_schema: fields.optional("output_schema"),
             is_whole: false,
         };
         let is_whole = fields.is_whole();

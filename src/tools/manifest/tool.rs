@@ -1,10 +1,11 @@
 //! One tool, complete and checked.
 
-use super::check::{check_elements, check_input, check_name};
+use super::check::{check_elements, check_input, check_name, output_schema};
 use super::content::ContentFolder;
 use super::error::{Fault, InFile, ManifestError, ManifestFaults};
 use super::groups::{self, HostGroup};
 use super::hosts::Reach;
+use super::output_schema::OutputSchema;
 use super::paths::Places;
 use super::raw::RawManifest;
 use super::script::Script;
@@ -14,6 +15,7 @@ use super::words::{Class, Limits, Modes, Output, ProcView, ResourceSpec, Risk, R
 use crate::types::{Digest, limits};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A tool that may be called, complete and checked.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct Manifest {
     pub runner: Runner,
     /// Whether every result taints the session. If false, the JSON object of a success does not.
     pub untrusted_output: bool,
+    /// What that object looks like; a result that does not match it taints.
+    pub output_schema: Option<Arc<OutputSchema>>,
     /// What the policy sees as the resource.
     pub resource: ResourceSpec,
     /// The folder, below the first that the tool may change, whose content is read before the
@@ -162,6 +166,7 @@ impl ManifestChecks<'_> {
             _ => None,
         };
         let groups = self.groups(&raw);
+        let output_schema = self.output_schema(&raw, runner.as_ref());
         let Grants { read, write, spelled, connect, reach } = grants?;
         let mut manifest = Manifest {
             name: raw.name?,
@@ -170,6 +175,7 @@ impl ManifestChecks<'_> {
             risk: raw.risk?,
             runner: runner?,
             untrusted_output: raw.untrusted_output?,
+            output_schema: output_schema?.map(Arc::new),
             resource: resource?,
             content,
             recursive: raw.recursive,
@@ -206,6 +212,11 @@ impl ManifestChecks<'_> {
             self.refuse("[input]", &reason);
         }
         self.take(check_secrets(&raw.sandbox.secrets).map_err(|reason| ("secrets =", reason)));
+    }
+
+    fn output_schema(&mut self, raw: &RawManifest, runner: Option<&Runner>) -> Option<Option<OutputSchema>> {
+        let is_structured = raw.output == Output::Json || matches!(runner?, Runner::Builtin(_));
+        self.take(output_schema(raw.output_schema.as_ref(), raw.untrusted_output?, is_structured))
     }
 
     fn groups(&mut self, raw: &RawManifest) -> Option<Vec<HostGroup>> {

@@ -456,7 +456,7 @@ fn declare(home: &TestHome, programs: &Path) {
         let manifest = format!(
             "name = \"{name}\"\nsummary = \"t\"\nclass = \"{class}\"\nrisk = \"high\"\n\
              command = [\"{}\", \"{{what}}\", \"{{stranger}}\", \"{{word}}\"]\nruntime = \"{runtime}\"\n\
-             untrusted_output = false\n[resource]\ntype = \"Host\"\nis = \"localhost\"\n[sandbox]\n{sandbox}\n\
+             untrusted_output = true\n[resource]\ntype = \"Host\"\nis = \"localhost\"\n[sandbox]\n{sandbox}\n\
              [limits]\nmemory_bytes_max = 67108864\nprocesses_max = 16\n{limits}\n[input]\ntype = \"object\"\n\
              additionalProperties = false\nrequired = [\"what\"]\n[input.properties.what]\ntype = \"string\"\n\
              maxLength = 20000\n[input.properties.stranger]\ntype = \"integer\"\n[input.properties.word]\n\

@@ -30,7 +30,7 @@ fn add_says(home: &TestHome) {
     let manifest = |name: &str, runs: &str, sandbox: &str| {
         format!(
             "name = \"{name}\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"low\"\n{runs}\n\
-             untrusted_output = false\n[resource]\ntype = \"Host\"\nis = \"localhost\"\n[sandbox]\n{sandbox}\n\
+             untrusted_output = true\n[resource]\ntype = \"Host\"\nis = \"localhost\"\n[sandbox]\n{sandbox}\n\
              secrets = [\"password\"]\n[limits]\nwall_ms_max = 20000\noutput_bytes_max = 4096\n\
              memory_bytes_max = 268435456\nprocesses_max = 8\n[input]\ntype = \"object\"\n\
              additionalProperties = false\nproperties.how = {{ type = \"string\", maxLength = 20 }}\n"
