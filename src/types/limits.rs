@@ -139,8 +139,14 @@ pub const LINK_WAITING_PACKETS_MAX: usize = 256;
 pub const LINK_CALL_MESSAGES_MAX: u32 = 2;
 /// Lifetime of a permit, from the decision to the begin of the call, in milliseconds.
 pub const PERMIT_MS_MAX: u64 = 10_000;
-/// Lifetime of an approval request, in milliseconds; afterwards it counts as refused.
-pub const APPROVAL_MS_MAX: u64 = 900_000;
+/// The longest lifetime of an approval request, in milliseconds: seven days. After its lifetime it
+/// counts as refused.
+pub const APPROVAL_MS_MAX: u64 = 604_800_000;
+/// The lifetime of an approval request if neither the configuration nor a rule sets one, in
+/// milliseconds.
+pub const APPROVAL_MS: u64 = 900_000;
+/// How long a refusal by a person holds against the same call, in milliseconds.
+pub const APPROVAL_REFUSAL_MS: u64 = 3_600_000;
 /// The reason that a person gives with an answer, in bytes.
 pub const APPROVAL_REASON_BYTES_MAX: usize = 500;
 /// The model's text that came with a call shown for approval, in bytes; the rest is cut.
