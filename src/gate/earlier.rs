@@ -72,7 +72,7 @@ impl Gate {
             if refused.is_some() {
                 let until = Wall(at.saturating_add(limits::APPROVAL_REFUSAL_MS * 1_000)).rfc3339();
                 let (who, at) = (refuser(&answer), Wall(at).rfc3339());
-                return Ok(Some(format!("refused by {who} at {at}: until {until} nobody is asked again")));
+                return Ok(Some(format!("refused by {who} at {at}; this holds until {until}")));
             }
         }
         Ok(None)

@@ -153,12 +153,13 @@ pub const APPROVAL_REASON_BYTES_MAX: usize = 500;
 pub const APPROVAL_SAID_BYTES_MAX: usize = 2_000;
 /// The message of the run that is shown with a call for approval, in bytes; the rest is cut.
 pub const APPROVAL_QUESTION_BYTES_MAX: usize = 4_000;
-/// The script that is shown with a call for approval, in bytes; no person is asked about a longer one.
+/// The script that is shown with a call for approval, in bytes. No person is asked about a call
+/// with a longer one.
 pub const APPROVAL_SCRIPT_BYTES_MAX: usize = 128 << 10;
 /// Results listed in an approval as read by the session earlier; if there are more, the newest.
 pub const APPROVAL_TAINTED_BY_MAX: usize = 16;
-/// Arguments of the calls on one page of approvals, in bytes.
-pub const APPROVAL_PAGE_BYTES_MAX: usize = 128 << 10;
+/// Arguments and cards of the calls on one page of approvals, in bytes.
+pub const APPROVAL_PAGE_BYTES_MAX: usize = 1 << 20;
 /// Free space below which no new run is accepted, in bytes.
 pub const LEDGER_FREE_BYTES_MIN: u64 = 256 << 20;
 /// Space on the ledger's filesystem reserved for the results of calls in progress when the disk is

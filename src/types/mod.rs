@@ -12,7 +12,8 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display.
-//! * `channel`, `level`, `run_status`, `step`: the enumerations that appear on the ledger and in the API.
+//! * `channel`, `level`, `run_status`, `step`: the enumerations that appear on the ledger and in
+//!   the API.
 //! * `shares`: a semaphore with a bound for each key.
 //! * `laws`: the number of cases for property tests. `version`: the version of this program.
 

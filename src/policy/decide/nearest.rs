@@ -29,8 +29,8 @@ pub struct NearestPermit {
 }
 
 impl Bundle {
-    /// The permit of the tool that has the fewest scopes which do not match `question`; the first by
-    /// its id of several. `None` if the tool has no permit.
+    /// The permit of the tool that has the fewest scopes which do not match `question`; the first
+    /// by its id of several. `None` if the tool has no permit.
     #[must_use]
     pub fn nearest(&self, question: &Question<'_>) -> Option<NearestPermit> {
         let permits = self.offer_index.permits(&question.manifest.name);

@@ -1,9 +1,9 @@
 //! The policies that no file can remove.
 //!
-//! They follow from the schema of the tools and from the policies of the files. A bundle is archived
-//! with their text, so that a later version of this program, whose built-in policies may differ,
-//! still decides under those that were in force. An archive of the first format has no such text:
-//! its built-in policies are those of [`first`], which therefore never change.
+//! They follow from the schema of the tools and from the policies of the files. A bundle is
+//! archived with their text, so that a later version of this program, whose built-in policies may
+//! differ, still decides under those that were in force. An archive of the first format has no such
+//! text: its built-in policies are those of [`first`], which therefore never change.
 
 use super::annotations::lifts_taint;
 use super::powers;
