@@ -12,8 +12,9 @@
 mod question;
 
 use cedar_policy::{Authorizer, Context, Entities, EntityUid, PolicySet, Request};
-use par::policy::{Bundle, SourceFile};
+use par::policy::{Approved, Bundle, Counts, Question, Resource, Ruling, SourceFile};
 use par::tools::Catalog;
+use par::types::Channel;
 use question::{catalog, load, policies, row, session, subject, timed, whole};
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -41,6 +42,9 @@ fn main() {
         whole[3].0 / whole[0].0
     );
     println!("Cedar alone, 10,000 / 10 policies:             {:.0}", cedar[3].0 / cedar[0].0);
+    for (bundle, _) in &bundles[..3] {
+        denied(bundle, &catalog);
+    }
     tool_list();
     let source = &bundles[2].1;
     let mut loads: Vec<Duration> = (0..10).map(|_| timed(|| load(source, &catalog)).0).collect();
@@ -121,6 +125,34 @@ impl Floor {
     fn ask(&self) {
         black_box(Authorizer::new().is_authorized(&self.request, &self.policies, &self.entities));
     }
+}
+
+/// A call that no policy permits: the decision, and the nearest permit, which a person reads.
+fn denied(bundle: &Bundle, catalog: &Catalog) {
+    let (subject, session) = (subject(), session(catalog));
+    let question = Question {
+        subject: &subject,
+        session: &session,
+        manifest: catalog.find("read_file").expect("tool"),
+        arguments: &json!({ "path": "/srv/other/notes" }),
+        resource: &Resource::Path { canonical: "/srv/other/notes".to_owned(), within: Vec::new() },
+        approved: Approved::No,
+        now_us: 1_900_000_000_000_000,
+        source_ip: None,
+        channel: Channel::Http,
+        counts: Counts::default(),
+    };
+    assert!(matches!(bundle.decide(&question).answer, Ruling::Deny { .. }));
+    assert!(bundle.nearest(&question).is_some());
+    let [mut decided, mut nearest]: [Vec<Duration>; 2] = Default::default();
+    for _ in 0..ROUNDS {
+        decided.push(timed(|| black_box(bundle.decide(&question))).0);
+        nearest.push(timed(|| black_box(bundle.nearest(&question))).0);
+    }
+    let count = bundle.policies().count();
+    let (decide, _) = row(&format!("deny without a permit, {count} policies"), &mut decided);
+    let (near, _) = row("  nearest permit", &mut nearest);
+    println!("nearest permit / decision:                     {:.2}  (aim: at most 1)", near / decide);
 }
 
 /// Which of 50 tools are offered, under 1,000 policies.

@@ -14,7 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Agent {
-    /// Runs a message that came in through `channel` to its end. Returns after the reply is durable.
+    /// Runs a message that came in through `channel` to its end. Returns after the reply is
+    /// durable.
     ///
     /// To be awaited to completion: a run that is dropped half way is closed by the recovery of the
     /// next start.

@@ -125,7 +125,7 @@ pub(super) struct RawApprovals {
 
 impl Default for RawApprovals {
     fn default() -> Self {
-        Self { expire_s: crate::types::limits::APPROVAL_MS_MAX / 1_000 }
+        Self { expire_s: crate::types::limits::APPROVAL_MS / 1_000 }
     }
 }
 

@@ -10,7 +10,7 @@ use super::outcome;
 use super::point::Gate;
 use super::refusal::told;
 use crate::call::Execution;
-use crate::ledger::{AppendError, Draft, DraftError, Receipt};
+use crate::ledger::{AppendError, Draft, DraftError, ReadError, Receipt};
 use crate::types::StepStatus;
 use crate::types::clock::Wall;
 
@@ -23,7 +23,8 @@ impl Gate {
         decided: Vec<Decided>,
     ) -> Result<Vec<Outcome>, AppendError> {
         let asked_again: Vec<&Asked> = decided.iter().filter_map(|one| one.again.as_ref()).collect();
-        let _turn = if asked_again.is_empty() { None } else { Some(self.answers.lock().await) };
+        let asks = decided.iter().any(|one| matches!(one.next, Next::Ask { .. }));
+        let _turn = if asked_again.is_empty() && !asks { None } else { Some(self.answers.lock().await) };
         for asked in asked_again {
             self.check_unspent(asked)?;
         }
@@ -31,6 +32,8 @@ impl Gate {
         let _standing = self.in_force.turn.read().await;
         let rules = self.rules().bundle.digest();
         let decided: Vec<Decided> = decided.into_iter().map(|one| one.under(rules)).collect();
+        let refuse = |e: ReadError| AppendError::Draft(DraftError(e.to_string()));
+        let decided = self.without_repeated(decided).map_err(refuse)?;
         let mut drafts = before;
         let mut places = Vec::with_capacity(decided.len());
         for one in &decided {

@@ -13,8 +13,8 @@ use super::rules::{Rules, STALE};
 use super::subtree::{self, Below};
 use crate::auth::Principal;
 use crate::call::{Exclusion, Object, Prepared};
-use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, LoadedScript};
-use crate::policy::{self, Approved, Evaluation, Question, Ruling, Session, Shadow};
+use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, LoadedScript, NearestRule};
+use crate::policy::{self, Approved, Counts, Evaluation, Question, Ruling, Session, Shadow};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
 use crate::types::{CallId, DataLabels, Decision, RefusalClass, limits, text};
@@ -27,6 +27,41 @@ struct PreparedCall {
     prepared: Prepared,
     exclusions: Vec<Exclusion>,
     question: Option<ApprovalRequestPayload>,
+}
+
+/// What a question about a call is made of, apart from its object and the approval.
+struct QuestionFacts<'a> {
+    context: &'a CallContext<'a>,
+    pending: &'a Pending,
+    now_us: u64,
+    counts: Counts,
+}
+
+impl QuestionFacts<'_> {
+    fn question<'a>(&'a self, approved: Approved<'a>, resource: &'a policy::Resource) -> Question<'a> {
+        let Self { context, pending, now_us, counts } = *self;
+        Question {
+            subject: context.principal.subject(),
+            session: context.session,
+            manifest: pending.manifest(),
+            arguments: pending.valid.arguments(),
+            resource,
+            approved,
+            now_us,
+            source_ip: context.source_ip,
+            channel: context.channel,
+            counts,
+        }
+    }
+
+    /// The permit that was nearest to matching, if `answer` is a deny because no permit matches.
+    fn nearest(&self, answer: &Ruling, resource: &policy::Resource) -> Option<NearestRule> {
+        let Ruling::Deny { policies, errors, .. } = answer else { return None };
+        let is_unpermitted = policies.is_empty() && errors.is_empty();
+        let question = self.question(Approved::No, resource);
+        let nearest = is_unpermitted.then(|| self.pending.rules.bundle.nearest(&question)).flatten()?;
+        Some(NearestRule { policy: nearest.policy, origin: nearest.origin, why: nearest.why })
+    }
 }
 
 impl Gate {
@@ -80,19 +115,9 @@ impl Gate {
         // Held until the call is counted, so that the next decision sees it.
         let mut turn = self.counters.turn();
         let counts = turn.counts(tool, now_us);
+        let facts = QuestionFacts { context, pending: &pending, now_us, counts };
         let ask_about = |approved: Approved<'_>, resource: &policy::Resource| {
-            pending.rules.bundle.decide(&Question {
-                subject: context.principal.subject(),
-                session: context.session,
-                manifest: pending.manifest(),
-                arguments: pending.valid.arguments(),
-                resource,
-                approved,
-                now_us,
-                source_ip: context.source_ip,
-                channel: context.channel,
-                counts,
-            })
+            pending.rules.bundle.decide(&facts.question(approved, resource))
         };
         let ask = |approved: Approved<'_>| match &resource {
             Ok(resource) => Judgement::from(ask_about(approved, resource)),
@@ -145,6 +170,8 @@ impl Gate {
         // and that call is denied.
         payload.object = serde_json::from_value(object.into_inner()).ok();
         below.put(&mut payload);
+        payload.nearest =
+            resource.as_ref().ok().and_then(|resource| facts.nearest(verdict.answer(), resource));
         let ready = PreparedCall { prepared, exclusions: below.exclusions, question };
         let decided = self.decided(context, pending, payload, verdict, Some(ready));
         Decided { counted, ..decided }

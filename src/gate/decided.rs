@@ -57,6 +57,22 @@ impl Decided {
         Self { facts, word: Decision::Deny, class, reason, next: Next::Nothing, counted: None, ..self }
     }
 
+    /// A deny in place of a question to a person, with `why` as its reason.
+    pub(super) fn not_asked(self, why: &str) -> Self {
+        let payload = CallDecisionPayload {
+            request: Some(json!({})),
+            reason: Some(why.to_owned()),
+            errors: Some(vec![why.to_owned()]),
+            beneath: None,
+            exclusions: None,
+            shadow: None,
+            ..self.payload
+        };
+        let facts = Facts { policies: Vec::new(), ..self.facts };
+        let reason = refusal(why, &[]);
+        Self { facts, payload, word: Decision::Deny, reason, next: Next::Nothing, counted: None, ..self }
+    }
+
     pub(super) fn draft(&self) -> Draft {
         Draft {
             run: Some(self.facts.run.clone()),

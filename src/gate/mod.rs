@@ -16,9 +16,10 @@
 //! * `pending`, `point`: a call before its decision, and the enforcement point itself.
 //! * `power`, `exchange`: uses of the API's powers, and the exchange of the rules.
 //! * `resource`, `subtree`: from the sandbox's claim to what policies see.
-//! * `context`, `decided`, `question`: the requester of a call, an uncommitted decision, and what a
-//!   person is shown.
-//! * `decide`, `commit`: decisions, and making decisions and results durable.
+//! * `context`, `decided`, `card`, `question`: the requester of a call, an uncommitted decision,
+//!   and what a person is shown.
+//! * `decide`, `earlier`, `commit`: decisions, questions that were asked before, and making
+//!   decisions and results durable.
 //! * `recover`, `recall`: open calls after a crash, and the calls of a run read back.
 //! * `approval/`: approvals, refusals and time-outs.
 //!
@@ -94,6 +95,7 @@ mod decided;
 mod card;
 mod question;
 mod decide;
+mod earlier;
 mod commit;
 mod recover;
 mod recall;

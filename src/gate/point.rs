@@ -45,7 +45,7 @@ impl Gate {
             ledger,
             in_force: InForce::new(rules),
             names: Arc::new(names),
-            approval_us: limits::APPROVAL_MS_MAX * 1_000,
+            approval_us: limits::APPROVAL_MS * 1_000,
             answers: Arc::default(),
             approvals_changed: Arc::default(),
             secrets,

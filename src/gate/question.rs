@@ -6,7 +6,7 @@ use super::point::Gate;
 use super::{card, requested, subtree};
 use crate::call::Exclusion;
 use crate::ledger::payload::{ApprovalRequestPayload, AskingPolicy, RequestedBy, TaintingResult};
-use crate::policy::{self, Ruling, TaintSource};
+use crate::policy::{self, Bundle, Ruling, TaintSource};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, limits, text};
 use serde_json::{Value, json};
@@ -36,6 +36,14 @@ impl Gate {
             "session": context.session_id.as_str(),
             "call": pending.call.as_str(),
         })
+    }
+
+    /// How long a request may be answered: the shortest time of the policies that ask, each its own
+    /// or else that of the configuration. In microseconds.
+    fn open_us(&self, bundle: &Bundle, policies: &[String]) -> u64 {
+        let own = |policy: &String| bundle.expires_s(policy).map(|span_s| span_s.saturating_mul(1_000_000));
+        let times = policies.iter().map(|policy| own(policy).unwrap_or(self.approval_us));
+        times.min().unwrap_or(self.approval_us)
     }
 
     /// The payload of an `approval.request`; `None` if the call has no canonical form.
@@ -81,7 +89,7 @@ impl Gate {
                 principal: context.principal.id(),
                 user: context.principal.user().map(str::to_owned),
             },
-            expires_us: Wall::now().0.saturating_add(self.approval_us),
+            expires_us: Wall::now().0.saturating_add(self.open_us(bundle, policies)),
             said,
             tainted_by: (!seen.is_empty()).then(|| newest.map(source).collect()),
             replaces: pending.again.as_ref().map(|asked| asked.requested().id.clone()),

@@ -32,6 +32,7 @@ mod tell;
 
 pub use decide::decision::Evaluation;
 pub use decide::explain::{Considered, nearest};
+pub use decide::nearest::NearestPermit;
 pub use decide::parts::FailingPart;
 pub use decide::replay::{RecordedError, RecordedRequest, RepeatedDecision};
 pub use decide::ruling::{Obligation, Ruling};

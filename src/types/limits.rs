@@ -158,20 +158,27 @@ pub const LINK_WAITING_PACKETS_MAX: usize = 256;
 pub const LINK_CALL_MESSAGES_MAX: u32 = 2;
 /// Lifetime of a permit, from the decision to the begin of the call, in milliseconds.
 pub const PERMIT_MS_MAX: u64 = 10_000;
-/// Lifetime of an approval request, in milliseconds; afterwards it counts as refused.
-pub const APPROVAL_MS_MAX: u64 = 900_000;
+/// The longest lifetime of an approval request, in milliseconds: seven days. After its lifetime it
+/// counts as refused.
+pub const APPROVAL_MS_MAX: u64 = 604_800_000;
+/// The lifetime of an approval request if neither the configuration nor a rule sets one, in
+/// milliseconds.
+pub const APPROVAL_MS: u64 = 900_000;
+/// How long a refusal by a person holds against the same call, in milliseconds.
+pub const APPROVAL_REFUSAL_MS: u64 = 3_600_000;
 /// The reason that a person gives with an answer, in bytes.
 pub const APPROVAL_REASON_BYTES_MAX: usize = 500;
 /// The model's text that came with a call shown for approval, in bytes; the rest is cut.
 pub const APPROVAL_SAID_BYTES_MAX: usize = 2_000;
 /// The message of the run that is shown with a call for approval, in bytes; the rest is cut.
 pub const APPROVAL_QUESTION_BYTES_MAX: usize = 4_000;
-/// The script that is shown with a call for approval, in bytes; no person is asked about a longer one.
+/// The script that is shown with a call for approval, in bytes. No person is asked about a call
+/// with a longer one.
 pub const APPROVAL_SCRIPT_BYTES_MAX: usize = 128 << 10;
 /// Results listed in an approval as read by the session earlier; if there are more, the newest.
 pub const APPROVAL_TAINTED_BY_MAX: usize = 16;
-/// Arguments of the calls on one page of approvals, in bytes.
-pub const APPROVAL_PAGE_BYTES_MAX: usize = 128 << 10;
+/// Arguments and cards of the calls on one page of approvals, in bytes.
+pub const APPROVAL_PAGE_BYTES_MAX: usize = 1 << 20;
 /// Free space below which no new run is accepted, in bytes.
 pub const LEDGER_FREE_BYTES_MIN: u64 = 256 << 20;
 /// Space on the ledger's filesystem reserved for the results of calls in progress when the disk is

@@ -182,7 +182,8 @@ pub(crate) fn try_grant(server: &Server, key: &str, approval: &Value) -> Option<
 }
 
 pub(crate) fn grant(server: &Server, key: &str, approval: &Value) -> Answer {
-    post(server, key, approval, &json!({ "answer": "grant", "call_hash": approval["call_hash"] }))
+    let body = json!({ "answer": "grant", "card": approval["card"], "call_hash": approval["call_hash"] });
+    post(server, key, approval, &body)
 }
 
 fn check(answer: &Answer, status: u16, code: &str) {

@@ -3,7 +3,7 @@
 //! Answers, time-outs and the decisions that spend an answer run one at a time: each reads the
 //! ledger and appends before the next reads it, so exactly one of two concurrent ones counts.
 
-use super::error::AnswerError;
+use super::error::{AnswerError, NotMember};
 use super::view::{Approval, approval_view, find};
 use crate::auth::{Principal, Source};
 use crate::gate::mint::granted::Granted;
@@ -138,7 +138,9 @@ impl Gate {
         }
         let holds = |group: &str| by.user().is_some_and(|user| rules.bundle.groups().holds(group, user));
         if let Some(group) = requested.groups.iter().find(|group| !holds(group)) {
-            return Err(AnswerError::NotInGroup(group.clone()));
+            let (group, user) = (group.clone(), by.user().map(str::to_owned));
+            let has_members = !rules.bundle.groups().is_empty(&group);
+            return Err(AnswerError::NotInGroup(NotMember { group, user, has_members }));
         }
         match standing.state {
             State::Pending if Wall::now().0 >= requested.expires_us => return Err(AnswerError::Expired),

@@ -4,6 +4,8 @@ use crate::gate::mint::granted::Refused;
 use crate::gate::requested::State;
 use crate::ledger::{AppendError, ReadError};
 use crate::types::ApprovalId;
+use serde_json::json;
+use std::fmt;
 
 /// Why an answer does not count.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +23,8 @@ pub enum AnswerError {
     #[error("the requester cannot approve: another user in the group must")]
     OwnRequest,
     /// The answer comes from a user outside this group.
-    #[error("only a user in the group `{0}` can answer")]
-    NotInGroup(String),
+    #[error("{0}")]
+    NotInGroup(NotMember),
     /// The request has expired.
     #[error("the approval has expired and the call was refused: request the call again")]
     Expired,
@@ -52,8 +54,83 @@ pub enum AnswerError {
     Read(ReadError),
 }
 
+/// A group that the user who answered is not in, and what would change that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotMember {
+    /// The group.
+    pub group: String,
+    /// The user, if the credential names one.
+    pub user: Option<String>,
+    /// Whether the group has other members. An answer does not say who they are.
+    pub has_members: bool,
+}
+
+impl fmt::Display for NotMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, user, has_members } = self;
+        write!(f, "only a user in the group `{group}` can answer")?;
+        let Some(user) = user else {
+            return f.write_str(
+                ", and this key names no user: `par key create NAME --role approver --user USER` makes one that does",
+            );
+        };
+        // A JSON string is a TOML string too.
+        let (group, user) = (key(group), json!(user));
+        if *has_members {
+            write!(f, "; to add {user}, put it into the list `{group}` below `[groups]` in par.toml")?;
+        } else {
+            write!(f, "; to add {user}, write in par.toml\n\n    [groups]\n    {group} = [{user}]\n\n")?;
+        }
+        let start = if *has_members { ", " } else { "" };
+        write!(f, "{start}then run `par reload`: PAR asks about the call again, under another id")
+    }
+}
+
+/// A key of TOML, quoted if it is not a bare one.
+fn key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    if !name.is_empty() && name.bytes().all(is_bare) { name.to_owned() } else { json!(name).to_string() }
+}
+
 impl<E: Into<ReadError>> From<E> for AnswerError {
     fn from(error: E) -> Self {
         Self::Read(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NotMember;
+
+    /// B1: who may not answer reads the lines that would allow it.
+    #[test]
+    fn a_missing_membership_says_how_to_add_it() {
+        let check = |group: &str, user: Option<&str>, has_members: bool, expect: &str| {
+            let told = NotMember { group: group.to_owned(), user: user.map(str::to_owned), has_members };
+            assert_eq!(told.to_string(), expect);
+        };
+        check(
+            "release",
+            Some("os:root"),
+            false,
+            "only a user in the group `release` can answer; to add \"os:root\", write in par.toml\n\n    \
+             [groups]\n    release = [\"os:root\"]\n\nthen run `par reload`: PAR asks about the call again, \
+             under another id",
+        );
+        check(
+            "night shift",
+            Some("ana"),
+            true,
+            "only a user in the group `night shift` can answer; to add \"ana\", put it into the list `\"night \
+             shift\"` below `[groups]` in par.toml, then run `par reload`: PAR asks about the call again, under \
+             another id",
+        );
+        check(
+            "release",
+            None,
+            false,
+            "only a user in the group `release` can answer, and this key names no user: `par key create NAME \
+             --role approver --user USER` makes one that does",
+        );
     }
 }

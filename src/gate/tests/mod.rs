@@ -18,6 +18,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 mod cards;
+mod repeated;
 mod claims;
 mod subtree;
 mod content;

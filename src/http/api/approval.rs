@@ -24,7 +24,8 @@ pub(in crate::http) async fn show(
     Ok(Json(found.ok_or(AnswerError::Unknown)?))
 }
 
-/// Grants or refuses exactly the call whose card or hash the answer repeats. The run resumes by itself.
+/// Grants or refuses exactly the call whose card or hash the answer repeats. The run resumes by
+/// itself.
 pub(in crate::http) async fn answer(
     State(app): State<App>,
     caller: Caller,

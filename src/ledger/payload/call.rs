@@ -50,6 +50,34 @@ pub struct CallDecisionPayload {
     /// The advice of the policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Vec<String>>,
+    /// The permit that was nearest to matching, if no policy permits the call. For people: no model
+    /// reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<NearestRule>,
+}
+
+/// A permit that did not match.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearestRule {
+    /// Its id.
+    pub policy: String,
+    /// `file:line`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Why it did not match; continues "the nearest rule is X, which …".
+    pub why: String,
+}
+
+impl NearestRule {
+    /// Why a call of `tool` on `object` was denied, for a person.
+    #[must_use]
+    pub fn line(&self, tool: &str, object: &str) -> String {
+        let Self { policy, origin, why } = self;
+        let origin = origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
+        format!(
+            "no policy permits `{tool}` on `{object}`; the nearest rule is `{policy}`{origin}, which {why}"
+        )
+    }
 }
 
 /// The object of a call, as the sandbox found it. Device and inode are decimal text, since they may

@@ -33,7 +33,7 @@ pub use approval::{
 };
 pub use call::{
     BeneathDecision, CallConnectPayload, CallDecisionPayload, CallResultPayload, ConnectionTried,
-    ConnectionsMade, Excluded, ObjectFound, ShadowDecision,
+    ConnectionsMade, Excluded, NearestRule, ObjectFound, ShadowDecision,
 };
 pub use form::CutPayload;
 pub use key::{AuthRefusedPayload, KeyBefore, KeyCreatePayload, KeyRevokePayload};

@@ -243,6 +243,7 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
             ("exclusions[]", members::<Excluded>()),
             ("script", members::<LoadedScript>()),
             ("shadow", members::<ShadowDecision>()),
+            ("nearest", members::<NearestRule>()),
         ],
         Kind::CallResult => vec![
             ("connections", members::<ConnectionsMade>()),

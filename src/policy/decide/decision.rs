@@ -110,22 +110,32 @@ impl Bundle {
 
     /// A deny, or a request for approval: that only if every determining `forbid` asks for
     /// approval, and the same call with that approval would be allowed.
-    fn refuse(&self, ask: Ask, built: &Built, policies: Vec<String>) -> Ruling {
+    ///
+    /// A deny never names a `forbid` that asks for an approval which would not help: the reason is
+    /// then the one that would deny the approved call. Bundles of the first format named them, and
+    /// are repeated as they decided.
+    fn refuse(&self, ask: Ask, built: &Built, mut policies: Vec<String>) -> Ruling {
+        let (is_unasked, names_gates) = (built.is_unasked(), self.recipe.built_in.is_none());
         let gates: Vec<Obligation> = policies.iter().filter_map(|id| self.gate(id)).collect();
-        if !gates.is_empty() && gates.len() == policies.len() && built.is_unasked() {
+        if !gates.is_empty() && gates.len() == policies.len() && is_unasked {
             let needs_other = gates.iter().any(|gate| matches!(gate, Obligation::Approval { .. }));
             // Without a user: the approver is not known yet, and the approval counts without one.
             let approved =
                 if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } };
-            if matches!(self.answer(ask, &built.with_approval(approved)), Ruling::Allow { .. }) {
-                return Ruling::NeedsApproval { policies, gates };
+            match self.answer(ask, &built.with_approval(approved)) {
+                Ruling::Allow { .. } => return Ruling::NeedsApproval { policies, gates },
+                denied if !names_gates => return denied,
+                _ => {}
             }
         }
-        // No person is asked for an approval that would not help.
-        let helps = |id: &&String| !built.is_unasked() || self.gate(id).is_none();
+        if is_unasked && !names_gates {
+            policies.retain(|id| self.gate(id).is_none());
+        }
+        // Advice on how to get an approval helps only if one has been given.
+        let helps = |id: &&String| !is_unasked || self.gate(id).is_none();
         let advice = policies.iter().filter(helps).filter_map(|id| self.annotation(id, "advice")).collect();
         let reason = match policies.as_slice() {
-            [] => "default: no policy permits it".to_owned(),
+            [] => "no policy permits it".to_owned(),
             some if some.iter().any(|id| id == "par.outside") => "not permitted or not found".to_owned(),
             some => format!("forbidden by {}", some.join(", ")),
         };

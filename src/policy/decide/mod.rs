@@ -8,7 +8,7 @@
 //! * `ruling`: the answer of the policies.
 //! * `shadow`: the answer with the policies in shadow mode.
 //! * `decision`: deciding a call.
-//! * `parts`, `explain`: why a policy did not match.
+//! * `parts`, `explain`, `nearest`: why a policy did not match.
 //! * `visibility`: which tools are offered.
 //! * `power_decision`: deciding a use of a power.
 //! * `replay`: repeating a decision from its record.
@@ -18,6 +18,7 @@ pub(super) mod shadow;
 pub(super) mod decision;
 pub(super) mod parts;
 pub(super) mod explain;
+pub(super) mod nearest;
 pub(super) mod visibility;
 pub(super) mod power_decision;
 pub(super) mod replay;

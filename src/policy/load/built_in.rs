@@ -1,14 +1,17 @@
 //! The policies that no file can remove.
 //!
-//! They follow from the schema of the tools and from the policies of the files. A bundle is archived
-//! with their text, so that a later version of this program, whose built-in policies may differ,
-//! still decides under those that were in force. An archive of the first format has no such text:
-//! its built-in policies are those of [`first`], which therefore never change.
+//! They follow from the schema of the tools and from the policies of the files. A bundle is
+//! archived with their text, so that a later version of this program, whose built-in policies may
+//! differ, still decides under those that were in force. An archive of the first format has no such
+//! text: its built-in policies are those of [`first`], which therefore never change.
 
+use super::annotations::lifts_taint;
 use super::powers;
+use super::scope::fits_action;
 use crate::policy::request::build;
 use crate::tools::Class;
 use cedar_policy::{Policy, PolicyId, PolicySet};
+use cedar_policy_core::ast;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -20,14 +23,64 @@ pub(in crate::policy) fn first(set: &PolicySet, tools: &Value) -> Result<BuiltIn
     let actions = actions(tools)?;
     let mut found = common(set, actions);
     if actions.values().any(is_admin) {
-        found.insert(TAINTED.to_owned(), tainted(""));
+        found.insert(TAINTED.to_owned(), tainted(ADMIN, ""));
     }
     Ok(found)
 }
 
 /// The built-in policies of a bundle that is loaded now.
+///
+/// A permit with `@tainted("confirm")` lets a person confirm calls that it permits in a tainted
+/// session. Its condition is part of the text of a policy here, so the archive says which permits
+/// those were. The tools that no such permit covers are denied by a policy of their own, which
+/// depends on the session alone: they are not even offered.
 pub(in crate::policy) fn current(set: &PolicySet, tools: &Value) -> Result<BuiltIn, String> {
-    first(set, tools)
+    let actions = actions(tools)?;
+    let mut found = common(set, actions);
+    let (mut lifted, mut is_other) = (Vec::new(), false);
+    for (name, _) in actions.iter().filter(|(_, tool)| is_admin(tool)) {
+        let permits = lifting(set, name);
+        if permits.is_empty() {
+            is_other = true;
+            continue;
+        }
+        let scope = format!("action == PAR::Action::\"{name}\"");
+        let unless = format!(" unless {{ {} }}", permits.join(" || "));
+        found.insert(format!("{TAINTED}.{name}"), tainted(&scope, &unless));
+        lifted.push(format!("PAR::Action::\"{name}\""));
+    }
+    if lifted.is_empty() && is_other {
+        found.insert(TAINTED.to_owned(), tainted(ADMIN, ""));
+    } else if is_other {
+        let unless = format!(" unless {{ action in [{}] }}", lifted.join(", "));
+        found.insert(TAINTED.to_owned(), tainted(ADMIN, &unless));
+    }
+    if !lifted.is_empty() {
+        let scope = format!("action in [{}]", lifted.join(", "));
+        let unless =
+            " unless { context.call.approved == \"confirmed\" || context.call.approved == \"approved\" }";
+        found.insert(TAINTED_CONFIRM.to_owned(), format!("{CONFIRMS} {}", tainted(&scope, unless)));
+    }
+    Ok(found)
+}
+
+/// The annotations of the policy that asks a person.
+const CONFIRMS: &str = "@require_confirm(\"\") \
+     @advice(\"the run has read untrusted text: a person must check this call first\")";
+
+/// The conditions, with their scopes, of the permits that let a person confirm calls of the tool
+/// `name` of the class `admin` in a tainted session.
+fn lifting(set: &PolicySet, name: &str) -> Vec<String> {
+    let permits =
+        set.policies().filter(|policy| lifts_taint(policy) && fits_action(policy, name, Class::Admin));
+    let mut permits: Vec<(String, String)> = permits
+        .map(|policy| {
+            let tree: &ast::Policy = policy.as_ref();
+            (policy.id().to_string(), format!("({})", tree.condition()))
+        })
+        .collect();
+    permits.sort();
+    permits.into_iter().map(|(_, condition)| condition).collect()
 }
 
 /// Adds the policies to `set`.
@@ -41,10 +94,14 @@ pub(in crate::policy) fn add(set: &mut PolicySet, built_in: &BuiltIn) -> Result<
 
 /// The forbid of tools of the class `admin` in a session that has read untrusted output.
 const TAINTED: &str = "par.tainted";
+/// The forbid that asks a person about those that a permit with `@tainted("confirm")` covers.
+const TAINTED_CONFIRM: &str = "par.tainted-confirm";
+/// The scope of every tool of that class.
+const ADMIN: &str = "action in PAR::Action::\"admin\"";
 
-fn tainted(unless: &str) -> String {
+fn tainted(action: &str, unless: &str) -> String {
     format!(
-        "forbid(principal, action in PAR::Action::\"admin\", resource) \
+        "forbid(principal, {action}, resource) \
          when {{ principal.taint.contains(\"untrusted\") }}{unless};"
     )
 }

@@ -3,6 +3,7 @@
 //! A load is all or nothing: parsing, strict validation with warnings as errors, then the canary
 //! (`policy/canary.rs`). No bundle leaves the room before it has passed the canary.
 
+use super::annotations::{EXPIRES, span_s};
 use super::built_in;
 use super::error::{PolicyError, SourceFile, whole};
 use super::lint::words::{labels_of, words_of};
@@ -325,6 +326,12 @@ impl Bundle {
     #[must_use]
     pub fn advice(&self, policy: &str) -> Option<String> {
         self.policy(policy)?.annotation("advice").map(str::to_owned)
+    }
+
+    /// How long an approval that the policy asks for may be given, in seconds: its `@expires`.
+    #[must_use]
+    pub fn expires_s(&self, policy: &str) -> Option<u64> {
+        self.policy(policy)?.annotation(EXPIRES).and_then(span_s)
     }
 
     /// Policies in the files, with their places.

@@ -9,7 +9,7 @@
 //! * `origin`, `error`: the place of a policy, and an error at a place.
 //! * `links`, `parse`: linked templates and policies.
 //! * `paths`, `labels`: the paths that policies name, and the labels of entities.
-//! * `scope`, `mode`: what a policy can match, and shadow mode.
+//! * `scope`, `mode`, `annotations`: what a policy can match, shadow mode, and annotations.
 //! * `powers`, `built_in`, `schema`: the built-in policies and the schema.
 //! * `lint/`, `validate`: what is refused.
 //! * `slice`, `offer_index`: policies by what they can match.
@@ -24,6 +24,7 @@ pub(super) mod paths;
 pub(super) mod labels;
 pub(super) mod scope;
 pub(super) mod mode;
+pub(super) mod annotations;
 pub(super) mod powers;
 pub(super) mod built_in;
 pub(super) mod schema;

@@ -1,7 +1,10 @@
 //! The policies of each tool, as far as they are known before a call: they decide whether the tool
 //! is offered.
 
+use super::annotations::asks;
 use super::scope::{fits_action, fits_resource, is_of_all, looks_at_call};
+use super::slice::{self, is_for};
+use crate::policy::request::cedar::Uid;
 use crate::tools::{Catalog, Manifest, ResourceSpec};
 use cedar_policy::{Effect, EntityUid, Policy, PolicySet, PrincipalConstraint};
 use serde_json::json;
@@ -10,7 +13,20 @@ use std::sync::Arc;
 
 /// What is known about the policies of each tool before a call.
 #[derive(Debug, Default)]
-pub(in crate::policy) struct OfferIndex(BTreeMap<String, Vec<OfferRule>>);
+pub(in crate::policy) struct OfferIndex {
+    rules: BTreeMap<String, Vec<OfferRule>>,
+    permits: BTreeMap<String, Vec<PermitScope>>,
+}
+
+/// The scope of a permit that can match a tool.
+#[derive(Debug)]
+pub(in crate::policy) struct PermitScope {
+    pub(in crate::policy) id: String,
+    /// What the principal must be or be in; `None` matches every principal.
+    pub(in crate::policy) principal: Option<Uid>,
+    /// What the resource must be or be in; `None` matches every resource of the tool.
+    pub(in crate::policy) resource: Option<Uid>,
+}
 
 /// A policy whose action and resource scope can match a tool.
 #[derive(Debug)]
@@ -38,7 +54,12 @@ pub(in crate::policy) enum LooksAt {
 impl OfferIndex {
     /// The policies that can match a call of `tool`.
     pub(in crate::policy) fn rules(&self, tool: &str) -> &[OfferRule] {
-        self.0.get(tool).map(Vec::as_slice).unwrap_or_default()
+        self.rules.get(tool).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The permits whose action and resource type can match a call of `tool`, by their ids.
+    pub(in crate::policy) fn permits(&self, tool: &str) -> &[PermitScope] {
+        self.permits.get(tool).map(Vec::as_slice).unwrap_or_default()
     }
 
     pub(in crate::policy) fn new(set: &PolicySet, catalog: &Catalog) -> Self {
@@ -52,7 +73,21 @@ impl OfferIndex {
             let seen = fits.map(|(policy, look)| OfferRule::new(policy, look.clone(), &manifest.resource));
             (manifest.name.clone(), seen.collect())
         };
-        Self(catalog.manifests().map(of_tool).collect())
+        let mut permits: Vec<&Policy> =
+            set.policies().filter(|policy| policy.effect() == Effect::Permit).collect();
+        permits.sort_by_key(|policy| policy.id().to_string());
+        let permits_of = |manifest: &Arc<Manifest>| {
+            let scopes = permits.iter().filter(|policy| is_for(policy, manifest)).map(|policy| PermitScope {
+                id: policy.id().to_string(),
+                principal: slice::principal(policy),
+                resource: slice::resource(policy),
+            });
+            (manifest.name.clone(), scopes.collect())
+        };
+        Self {
+            rules: catalog.manifests().map(of_tool).collect(),
+            permits: catalog.manifests().map(permits_of).collect(),
+        }
     }
 }
 
@@ -64,11 +99,9 @@ impl OfferRule {
             | PrincipalConstraint::Eq(uid)
             | PrincipalConstraint::IsIn(_, uid) => Some(uid),
         };
-        let is_asking =
-            ["require_approval", "require_confirm"].iter().any(|name| policy.annotation(name).is_some());
         // The ceiling is checked separately.
         let is_ceiling = policy.id().to_string().starts_with("par.ceiling.");
-        let may_hide = !is_asking && !is_ceiling && is_of_all(policy, resource);
+        let may_hide = !asks(policy) && !is_ceiling && is_of_all(policy, resource);
         Self { effect: policy.effect(), principal, may_hide, looks_at }
     }
 }

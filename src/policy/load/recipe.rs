@@ -44,8 +44,8 @@ impl Recipe {
         Self { sources: sources.to_vec(), base: base.to_owned(), schema, engine, built_in, lines }
     }
 
-    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema,
-    /// the engine's version and the built-in policies.
+    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the
+    /// schema, the engine's version and the built-in policies.
     pub(in crate::policy) fn digest(&self) -> Digest {
         Digest::sha256(self.lines.as_bytes())
     }
@@ -67,7 +67,7 @@ impl Recipe {
         wanted.extend([of_schema(&self.base, &self.schema), of_engine(&self.engine)]);
         match &self.built_in {
             Some(built_in) => wanted.extend([of_built_in(built_in)]),
-            // Or the archive of a later bundle would be that of an earlier one, with other policies.
+            // Or the archive of a later bundle would pass for an earlier one, with other policies.
             None if self.lines.lines().any(|line| line.starts_with(BUILT_IN)) => {
                 return Err("its lines name built-in policies, which it does not have".to_owned());
             }

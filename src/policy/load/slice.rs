@@ -110,7 +110,8 @@ impl Slices {
     }
 }
 
-fn is_for(policy: &Policy, manifest: &Manifest) -> bool {
+/// Whether a call of the tool can match the action and the resource type of `policy`.
+pub(in crate::policy) fn is_for(policy: &Policy, manifest: &Manifest) -> bool {
     let is_kind = |kind: &EntityTypeName| kind.basename() == manifest.resource.kind();
     fits_action(policy, &manifest.name, manifest.class)
         && match policy.resource_constraint() {
@@ -122,7 +123,7 @@ fn is_for(policy: &Policy, manifest: &Manifest) -> bool {
 
 /// The entity in the principal scope. A policy whose entity type no request contains is filed under
 /// "any", and evaluated.
-fn principal(policy: &Policy) -> Option<Uid> {
+pub(in crate::policy) fn principal(policy: &Policy) -> Option<Uid> {
     match policy.principal_constraint() {
         PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,
         PrincipalConstraint::In(uid) | PrincipalConstraint::Eq(uid) | PrincipalConstraint::IsIn(_, uid) => {
@@ -131,7 +132,8 @@ fn principal(policy: &Policy) -> Option<Uid> {
     }
 }
 
-fn resource(policy: &Policy) -> Option<Uid> {
+/// The entity in the resource scope, in the same way.
+pub(in crate::policy) fn resource(policy: &Policy) -> Option<Uid> {
     match policy.resource_constraint() {
         ResourceConstraint::Any | ResourceConstraint::Is(_) => None,
         ResourceConstraint::In(uid) | ResourceConstraint::Eq(uid) | ResourceConstraint::IsIn(_, uid) => {

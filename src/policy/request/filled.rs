@@ -1,4 +1,5 @@
-//! Fills in what requests did not record under earlier schemas, so that later rules can decide them.
+//! Fills in what requests did not record under earlier schemas, so that later rules can decide
+//! them.
 //!
 //! Each value is the one that held when the request was recorded: earlier versions had no agents,
 //! tasks, plans or halts, took runs from the API and from commands alone, and the rest follows from

@@ -25,7 +25,8 @@ impl Groups {
     }
 
     /// Whether `group` has no members.
-    pub(in crate::policy) fn is_empty(&self, group: &str) -> bool {
+    #[must_use]
+    pub fn is_empty(&self, group: &str) -> bool {
         self.0.get(group).is_none_or(BTreeSet::is_empty)
     }
 

@@ -7,6 +7,7 @@
 use super::folders::Folders;
 use super::runner::ReadySuite;
 use crate::policy::decide::parts::unless_condition;
+use crate::policy::load::annotations::{EXPIRES, TAINTED};
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::lint::rules;
 use crate::policy::load::origin::line_of;
@@ -45,7 +46,8 @@ pub struct Survivor {
 pub enum Change {
     /// The policy is removed.
     Drop,
-    /// A permit becomes a forbid or the reverse, without its approvals.
+    /// A permit becomes a forbid or the reverse, without its annotations about
+    /// approvals.
     Flip,
     /// A part of its conditions is removed; this is its text.
     Without(String),
@@ -184,7 +186,7 @@ fn flipped(policy: &Policy) -> Option<Policy> {
     let effect = est.get_mut("effect")?;
     *effect = if effect.as_str() == Some("permit") { json!("forbid") } else { json!("permit") };
     if let Some(annotations) = est.get_mut("annotations").and_then(serde_json::Value::as_object_mut) {
-        annotations.retain(|name, _| !name.starts_with("require_"));
+        annotations.retain(|name, _| !name.starts_with("require_") && ![TAINTED, EXPIRES].contains(&&**name));
     }
     Policy::from_json(Some(policy.id().clone()), est).ok()
 }

@@ -90,7 +90,7 @@ fn no_file_can_widen_the_ceiling_or_the_roots() {
     let Ruling::Deny { policies, reason, .. } = answer(&load(""), "read_file", &inside) else {
         panic!("allowed")
     };
-    assert_eq!((policies.len(), reason.as_str()), (0, "default: no policy permits it"));
+    assert_eq!((policies.len(), reason.as_str()), (0, "no policy permits it"));
 }
 
 #[test]

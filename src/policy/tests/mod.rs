@@ -26,6 +26,8 @@ mod powers;
 mod refused;
 mod shadow;
 mod suite;
+mod nearest;
+mod tainted;
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -4,10 +4,11 @@
 //!
 //! * `finding`: a finding of a lint.
 //! * `words`: the string literals in conditions.
-//! * `powers`: lints of rules on powers.
+//! * `powers`, `annotations`: lints of rules on powers, and of annotations.
 //! * `rules`: all lints of a rule.
 
 pub(in crate::policy) mod finding;
 pub(in crate::policy) mod words;
 mod powers;
+mod annotations;
 pub(in crate::policy) mod rules;

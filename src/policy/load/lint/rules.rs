@@ -4,9 +4,8 @@
 //! The lints walk Cedar's whole syntax tree, so they find a fault wherever it is in a rule.
 
 use super::finding::{LintFinding, LintPlace, offset};
-use super::powers;
+use super::{annotations, powers};
 use crate::auth::Role;
-use crate::policy::load::mode;
 use crate::policy::load::scope::fits_action;
 use crate::policy::request::question::UNTRUSTED;
 use crate::tools::{Catalog, ResourceSpec};
@@ -17,8 +16,8 @@ use std::collections::BTreeSet;
 
 /// Every fault of `policy`.
 pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintFinding> {
-    let mut found: Vec<LintFinding> =
-        [unscoped(policy), useless_approval(policy), unknown_mode(policy)].into_iter().flatten().collect();
+    let mut found: Vec<LintFinding> = unscoped(policy).into_iter().collect();
+    found.extend(annotations::faults(policy, catalog));
     found.extend(unknown_roles(policy));
     found.extend(powers::faults(policy));
     let ast: &ast::Policy = policy.as_ref();
@@ -44,34 +43,6 @@ fn unscoped(policy: &Policy) -> Option<LintFinding> {
         at: LintPlace::Near("principal".to_owned()),
         reason: "the permit names no principal, action or resource".to_owned(),
         mend: "name at least one, such as `principal in PAR::Role::\"operator\"`".to_owned(),
-    })
-}
-
-/// An annotation that asks for approval where it would have no effect.
-fn useless_approval(policy: &Policy) -> Option<LintFinding> {
-    let name =
-        ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
-    let (reason, mend) = if policy.effect() == Effect::Permit {
-        (format!("`@{name}` has no effect on a permit"), "write it on a separate `forbid`")
-    } else if policy.annotation("require_approval") == Some("") {
-        (
-            "`@require_approval` names no group".to_owned(),
-            "name one of `[groups]`: `@require_approval(\"release\")`",
-        )
-    } else {
-        return None;
-    };
-    Some(LintFinding { at: LintPlace::Near(format!("@{name}")), reason, mend: mend.to_owned() })
-}
-
-/// An unknown mode. PAR does not guess its meaning.
-fn unknown_mode(policy: &Policy) -> Option<LintFinding> {
-    let mode = policy.annotation("mode").filter(|mode| *mode != mode::MODE)?;
-    Some(LintFinding {
-        at: LintPlace::Near("@mode".to_owned()),
-        reason: format!("unknown mode `@mode(\"{mode}\")`"),
-        mend: "write `@mode(\"shadow\")` for a rule that is only reported, or remove `@mode` for one that decides"
-            .to_owned(),
     })
 }
 

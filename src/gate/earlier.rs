@@ -1,0 +1,127 @@
+//! Questions that a person has or had before: one is open for an object at a time, and a refusal
+//! holds for an hour.
+//!
+//! Both are read from the ledger's entries when a person is about to be asked, so they hold after a
+//! restart too. `state.db` only says which entries to read.
+
+use super::decided::{Decided, Next};
+use super::point::Gate;
+use super::requested::{Requested, State};
+use crate::ledger::payload::{ApprovalRefusePayload, ApprovalRequestPayload};
+use crate::ledger::{ReadError, Stored};
+use crate::types::clock::Wall;
+use crate::types::limits;
+use serde_json::json;
+
+impl Gate {
+    /// The same decisions, without a question that another one makes superfluous: such a call is
+    /// denied, and the reason names the other question. To be called while no other question can be
+    /// committed.
+    pub(super) fn without_repeated(&self, decided: Vec<Decided>) -> Result<Vec<Decided>, ReadError> {
+        let mut asked: Vec<ApprovalRequestPayload> = Vec::new();
+        let mut kept = Vec::with_capacity(decided.len());
+        for one in decided {
+            let Next::Ask { payload } = &one.next else {
+                kept.push(one);
+                continue;
+            };
+            let beside = asked.iter().find(|other| is_on_same(payload, &other.tool, &json!(other.resource)));
+            let why = match beside {
+                Some(other) => Some(already_asked(other.id.as_str())),
+                None => self.open_question(payload)?.or(self.refusal_in_force(payload)?),
+            };
+            match why {
+                Some(why) => kept.push(one.not_asked(&why)),
+                None => {
+                    asked.push((**payload).clone());
+                    kept.push(one);
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// A question about the same object and tool that is still open.
+    fn open_question(&self, payload: &ApprovalRequestPayload) -> Result<Option<String>, ReadError> {
+        let now = Wall::now().0;
+        for (request, _) in self.questions("state IN ('pending', 'granted')")? {
+            let Some(open) = self.question_at(request)? else { continue };
+            let is_replaced = payload.replaces.as_ref() == Some(&open.id);
+            if is_replaced || open.expires_us <= now || !is_on_same(payload, &open.tool, &open.resource) {
+                continue;
+            }
+            if matches!(open.standing(self.ledger().reader())?.state, State::Pending | State::Granted) {
+                return Ok(Some(already_asked(open.id.as_str())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A person's refusal of the same call of the same requester, within the last hour.
+    fn refusal_in_force(&self, payload: &ApprovalRequestPayload) -> Result<Option<String>, ReadError> {
+        let since = Wall::now().0.saturating_sub(limits::APPROVAL_REFUSAL_MS * 1_000);
+        for (request, answer) in self.questions("state = 'refused'")? {
+            let answer = answer.map(|seq| self.ledger().reader().entry(seq)).transpose()?.flatten();
+            let Some(answer) = answer else { continue };
+            let Some(at) = answer.header.u64("wall_us") else { continue };
+            // Newest first: all others are older.
+            if at < since {
+                break;
+            }
+            let refused = self.question_at(request)?.filter(|refused| is_same_call(payload, refused));
+            if refused.is_some() {
+                let until = Wall(at.saturating_add(limits::APPROVAL_REFUSAL_MS * 1_000)).rfc3339();
+                let (who, at) = (refuser(&answer), Wall(at).rfc3339());
+                return Ok(Some(format!("refused by {who} at {at}; this holds until {until}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Entries of the requests whose row matches `wanted`, with those of their answers; the newest
+    /// answer first.
+    fn questions(&self, wanted: &'static str) -> Result<Vec<(u64, Option<u64>)>, ReadError> {
+        let sql = format!(
+            "SELECT request_seq, answer_seq FROM approval WHERE {wanted} ORDER BY answer_seq DESC, request_seq DESC"
+        );
+        let seq = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
+        let rows = self.ledger().state(|state| {
+            let mut rows = state.prepare_cached(&sql)?;
+            let rows =
+                rows.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?)))?;
+            rows.collect::<Result<Vec<_>, rusqlite::Error>>()
+        })?;
+        Ok(rows.into_iter().map(|(request, answer)| (seq(request), answer.map(seq))).collect())
+    }
+
+    fn question_at(&self, seq: u64) -> Result<Option<Requested>, ReadError> {
+        Ok(self.ledger().reader().entry(seq)?.as_ref().and_then(Requested::from_stored))
+    }
+}
+
+fn already_asked(id: &str) -> String {
+    format!("already asked: {id}")
+}
+
+/// Whether a question about `payload` would be about the same object and tool.
+fn is_on_same(payload: &ApprovalRequestPayload, tool: &str, resource: &serde_json::Value) -> bool {
+    let named = |name: &str| resource.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+    payload.tool == tool && payload.resource.kind == named("type") && payload.resource.id == named("id")
+}
+
+/// Whether `refused` is the call of `payload`: tool, arguments, object and requester.
+fn is_same_call(payload: &ApprovalRequestPayload, refused: &Requested) -> bool {
+    let (by, user) = (&payload.requester.principal, &payload.requester.user);
+    let is_by_same = *by == refused.requester || (user.is_some() && *user == refused.requester_user);
+    is_by_same
+        && payload.tool == refused.tool
+        && payload.arguments == refused.arguments
+        && json!(payload.resource) == refused.resource
+}
+
+/// Who refused, by user if the credential names one.
+fn refuser(answer: &Stored) -> String {
+    let user = answer.payload::<ApprovalRefusePayload>().and_then(|payload| payload.user.flatten());
+    user.or_else(|| answer.header.str("principal").map(str::to_owned))
+        .unwrap_or_else(|| "a person".to_owned())
+}
