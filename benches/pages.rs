@@ -11,6 +11,9 @@
 #[path = "ledger/entries.rs"]
 #[expect(dead_code, reason = "the other benches use the rest")]
 mod entries;
+#[path = "ledger/floors.rs"]
+#[expect(dead_code, reason = "only what `entries` needs of it")]
+mod floors;
 
 use par::ledger::payload::RunReplyPayload;
 use par::ledger::{Filter, Order, Reader};
