@@ -6,7 +6,7 @@
 //! window, and the replies that a list of 100 runs read for their counts.
 
 #![expect(clippy::disallowed_methods, reason = "a bench starts the product's own binary")]
-#![expect(clippy::expect_used, clippy::panic, reason = "a bench that fails stops")]
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
 
 #[path = "ledger/entries.rs"]
 #[expect(dead_code, reason = "the other benches use the rest")]
