@@ -75,7 +75,7 @@ fn body(visitor: &Visitor, facts: &Overview) -> Markup {
             }
         }
         (figures(visitor, facts))
-        div.columns.wide {
+        div.columns {
             section.card aria-labelledby="attention" { h2 #attention { "Needs attention" } (attention(facts)) }
             section.card aria-labelledby="decisions" {
                 h2 #decisions { "Decisions" }
