@@ -6,11 +6,14 @@
 //! window, and the replies that a list of 100 runs read for their counts.
 
 #![expect(clippy::disallowed_methods, reason = "a bench starts the product's own binary")]
-#![expect(clippy::expect_used, clippy::panic, reason = "a bench that fails stops")]
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
 
 #[path = "ledger/entries.rs"]
 #[expect(dead_code, reason = "the other benches use the rest")]
 mod entries;
+#[path = "ledger/floors.rs"]
+#[expect(dead_code, reason = "only what `entries` needs of it")]
+mod floors;
 
 use par::ledger::payload::RunReplyPayload;
 use par::ledger::{Filter, Order, Reader};

@@ -24,4 +24,4 @@ pub use api::{
 };
 pub use resume::{Requesters, ResumeError};
 pub use shared::Agent;
-pub use views::{PROJECTION, RunListError, RunPage, RunQuery, RunRow};
+pub use views::{PROJECTION, RunListError, RunQuery, RunRow, RunsPage};

@@ -2,7 +2,7 @@
 
 use super::api::{RunError, RunReply, RunRequest, ToolView};
 use super::shared::Agent;
-use super::views::{RunListError, RunPage, RunQuery};
+use super::views::{RunListError, RunQuery, RunsPage};
 use super::{resume, run, views};
 use crate::auth::Principal;
 use crate::gate::{Approval, RecoverError, Sight};
@@ -70,12 +70,12 @@ impl Agent {
         index: Option<&Index>,
         sight: &Sight,
         query: &RunQuery,
-    ) -> Result<RunPage, RunListError> {
+    ) -> Result<RunsPage, RunListError> {
         views::list(self.ledger(), index, query, |owner| sight.sees(owner))
     }
 
     /// As [`Agent::runs`], every run, for callers who may read the audit. Blocking.
-    pub fn all_runs(&self, index: Option<&Index>, query: &RunQuery) -> Result<RunPage, RunListError> {
+    pub fn all_runs(&self, index: Option<&Index>, query: &RunQuery) -> Result<RunsPage, RunListError> {
         views::list(self.ledger(), index, query, |_| true)
     }
 

@@ -2,17 +2,21 @@
 //! day and after a start.
 //!
 //! It takes a fixed share of the time at most. When a slice finds something that does not hold, the
-//! whole ledger is verified once more as `par audit verify` does it, and only what that confirms is
+//! whole ledger is verified again, as `par audit verify` does it, and only what that confirms is
 //! damage. A file that cannot be read at the moment is not damage: it is tried again.
 
 use super::handle::Ledger;
-use super::payload::{LedgerDamagePayload, Pass};
+use super::payload::{LedgerDamagePayload, VerifyPass};
 use super::verify::{AfterSlice, ChainState, SlicedAudit, SoundLedger, Verdict, Verification, audit};
 use crate::types::clock::{Wall, mono_us, thread_us};
 use crate::types::{limits, text};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// How long a stop waits for the current slice: two seconds.
+const STOP_STEPS: u32 = 200;
+const STOP_STEP: Duration = Duration::from_millis(10);
 
 /// How often a server verifies its ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +49,18 @@ impl Watcher {
         Ok(Self { stop, thread: thread.spawn(move || rounds.run(&stopped))? })
     }
 
-    /// Ends the thread, after its current slice.
+    /// Ends the thread after its current slice, and waits a short time for that. A slice that takes
+    /// longer, such as SQLite's own check of a large file, ends with the process: it only reads.
     pub fn stop(self) {
         drop(self.stop);
-        if self.thread.join().is_err() {
-            tracing::error!("the thread that verifies the ledger panicked");
+        for _ in 0..STOP_STEPS {
+            if self.thread.is_finished() {
+                if self.thread.join().is_err() {
+                    tracing::error!("the thread that verifies the ledger panicked");
+                }
+                return;
+            }
+            std::thread::sleep(STOP_STEP);
         }
     }
 }
@@ -58,7 +69,7 @@ impl Watcher {
 struct Rounds {
     ledger: Ledger,
     every: VerifyEvery,
-    pass: Pass,
+    pass: VerifyPass,
     audit: SlicedAudit,
     /// When the verification of every entry began, in microseconds since the host started.
     began_us: u64,
@@ -85,11 +96,12 @@ impl Stopwatch {
 
 impl Rounds {
     fn new(ledger: Ledger, every: VerifyEvery) -> Self {
-        let (pass, audit) = (Pass::Whole, SlicedAudit::default());
+        let (pass, audit) = (VerifyPass::Whole, SlicedAudit::default());
         Self { ledger, every, pass, audit, began_us: mono_us(), worked_us: 0, took_us: 0 }
     }
 
     fn run(mut self, stopped: &Receiver<()>) {
+        tracing::info!("ledger: {}", self.ledger.chain());
         // Damage that was recorded stays: there is nothing left to find.
         while self.ledger.damage().is_none() {
             let watch = Stopwatch::start();
@@ -126,17 +138,21 @@ impl Rounds {
 
     /// The last entry was reached and everything holds.
     fn sound(&mut self, report: &Verification) -> Duration {
-        if self.pass == Pass::Whole {
+        if self.pass == VerifyPass::Whole {
             self.took_us = self.worked_us;
-            tracing::info!(size = self.audit.size(), "the ledger verifies: every entry was read");
         }
         let (size, root) = (self.audit.size(), report.root.clone());
         let sound = SoundLedger { size, root, at_us: Wall::now().0, took_us: self.took_us };
-        self.ledger.shared().set_chain(ChainState::Sound(sound));
+        let state = ChainState::Sound(sound);
+        match self.pass {
+            VerifyPass::Whole => tracing::info!("ledger: {state}: every entry was verified"),
+            VerifyPass::New => tracing::info!("ledger: {state}"),
+        }
+        self.ledger.shared().set_chain(state);
         let age_s = mono_us().saturating_sub(self.began_us) / 1_000_000;
         let left_s = self.every.whole_s.saturating_sub(age_s);
-        self.pass = if left_s <= self.every.new_s { Pass::Whole } else { Pass::New };
-        if self.pass == Pass::Whole {
+        self.pass = if left_s <= self.every.new_s { VerifyPass::Whole } else { VerifyPass::New };
+        if self.pass == VerifyPass::Whole {
             self.restart(Duration::from_secs(left_s))
         } else {
             Duration::from_secs(self.every.new_s)
@@ -145,7 +161,7 @@ impl Rounds {
 
     /// Makes the next slice the first of a verification of every entry, after `pause`.
     fn restart(&mut self, pause: Duration) -> Duration {
-        self.pass = Pass::Whole;
+        self.pass = VerifyPass::Whole;
         self.audit = SlicedAudit::default();
         self.worked_us = 0;
         self.began_us = mono_us().saturating_add(u64::try_from(pause.as_micros()).unwrap_or(u64::MAX));
@@ -175,10 +191,11 @@ impl Rounds {
         let found = text::prefix(&text::visible_line(&found), limits::REASON_BYTES_MAX).to_owned();
         let size = self.ledger.head().size;
         let damage = LedgerDamagePayload { entry: seq, found, pass: self.pass, size };
+        let state = ChainState::Broken(damage.clone());
         tracing::error!(
             entry = damage.entry,
             found = damage.found,
-            "THE LEDGER IS DAMAGED: nothing runs; run `par audit verify`, then `par audit renew`"
+            "ledger: {state}: THE LEDGER IS DAMAGED: nothing runs; run `par audit verify`, then `par audit renew`"
         );
         if let Err(error) = self.ledger.declare(damage) {
             tracing::error!(%error, "the damage is not recorded; the next start verifies again");

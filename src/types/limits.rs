@@ -75,7 +75,7 @@ pub const REDACTION_PIECES_MAX: usize = 8_192;
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// Smallest segment size that may be configured, in bytes.
 pub const SEGMENT_BYTES_MAX_MIN: u64 = 64 << 10;
-/// Interval at which a server verifies the entries that were appended since, in seconds, by default.
+/// Interval at which a server verifies what was appended since, in seconds, by default.
 pub const VERIFY_EVERY_S: u64 = 3_600;
 /// Interval at which a server verifies every entry, in seconds, by default.
 pub const VERIFY_WHOLE_EVERY_S: u64 = 86_400;

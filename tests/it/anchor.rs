@@ -267,7 +267,9 @@ fn a_witness_refuses_a_rollback_and_a_rewrite() {
         let server = other.serve();
         until(what, || metric(&server, &key, "par_anchor_conflict") == Some(1));
         let ready = text(&server.get(&key, "/readyz").body);
-        assert!(ready.starts_with("ready\nwarning: anchor\nledger: "), "{what}: {ready}");
+        // The rewritten entries contradict the anchors of their own ledger, which the server finds.
+        let is_ready = ready.starts_with("ready\nwarning: anchor\nledger: ");
+        assert!(is_ready || what == "rewritten" && ready.starts_with("ledger_damaged\n"), "{what}: {ready}");
         assert!(server.log().contains("anchor: CONFLICT"), "{what}: {}", server.log());
         assert_eq!(server.stop(), Some(0));
         let doctor = other.expect(1, &["doctor", "--quick"]);

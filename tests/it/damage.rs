@@ -7,7 +7,7 @@ use crate::support::{Server, TestHome, text, until};
 use serde_json::{Value, json};
 
 /// Every entry is verified each second, so that a test need not wait for a day.
-const OFTEN: &str = "[ledger]\nverify_every_s = 1\nverify_whole_every_s = 1\n";
+const OFTEN: &str = "[paths]\nlogs = \"/var/log\"\n[ledger]\nverify_every_s = 1\nverify_whole_every_s = 1\n";
 
 /// Changes one byte in the middle of a payload, as another program would.
 #[expect(clippy::disallowed_methods, reason = "tests edit the files directly")]
@@ -29,7 +29,7 @@ fn is_broken(server: &Server) -> bool {
 /// What each place says of a ledger with a changed entry, while the server runs (A2).
 #[test]
 fn a_change_while_the_server_runs_is_shown_everywhere_and_nothing_runs() {
-    let people = People::with(OFTEN);
+    let people = People::with(&OFTEN[OFTEN.find("[ledger]").expect("a table")..]);
     let home = &people.home;
     let server = home.serve();
     until("the ledger is verified", || {
@@ -124,7 +124,7 @@ fn a_start_is_read_only_until_the_log_is_renewed(people: &People, run: &str) {
 fn a_change_before_the_start_is_found_after_it() {
     for is_sealed in [false, true] {
         let home = TestHome::init();
-        home.configure("[ledger]\nsegment_bytes_max = 65536\n");
+        home.configure("[paths]\nlogs = \"/var/log\"\n[ledger]\nsegment_bytes_max = 65536\n");
         let key = home.key("ops", "operator");
         let server = home.serve();
         for _ in 0..if is_sealed { 12 } else { 1 } {

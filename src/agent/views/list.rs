@@ -36,7 +36,7 @@ pub struct RunQuery {
 
 /// A page of runs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RunPage {
+pub struct RunsPage {
     /// The runs, newest first.
     pub rows: Vec<RunRow>,
     /// For a search: number of entries that were searched.
@@ -119,7 +119,7 @@ pub(in crate::agent) fn list(
     index: Option<&Index>,
     query: &RunQuery,
     sees: impl Fn(&str) -> bool,
-) -> Result<RunPage, RunListError> {
+) -> Result<RunsPage, RunListError> {
     let names = ledger.state(key_names)?;
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     let mut sees = |owner: &str| match known.get(owner) {
@@ -144,7 +144,7 @@ pub(in crate::agent) fn list(
         let line = lines.remove(&run.id);
         row(ledger, &names, run, line)
     });
-    Ok(RunPage { rows: rows.collect::<Result<_, _>>()?, covered })
+    Ok(RunsPage { rows: rows.collect::<Result<_, _>>()?, covered })
 }
 
 /// The callers that have begun runs, by their names on the ledger.

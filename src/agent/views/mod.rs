@@ -15,7 +15,7 @@ mod step;
 mod find;
 mod list;
 
-pub use list::{RunListError, RunPage, RunQuery, RunRow};
+pub use list::{RunListError, RunQuery, RunRow, RunsPage};
 pub use project::PROJECTION;
 
 pub(super) use find::find;

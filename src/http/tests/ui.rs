@@ -118,7 +118,8 @@ async fn tables_show_names_and_objects() {
     let app = TestApp::start().await;
     let operator = app.key(Role::Operator).await;
     let login = app.log_in(&app.key(Role::Viewer).await).await;
-    assert_eq!(app.run(&operator, br#"{"message":"read_file(path=\"/etc/shadow\")"}"#).await.status, 200);
+    let asked = json!({ "message": "read_file(path=\"/etc/shadow\")" }).to_string();
+    assert_eq!(app.run(&operator, asked.as_bytes()).await.status, 200);
     for (path, words) in [
         ("/ui/", &[">operator<", "read_file"][..]),
         ("/ui/runs", &[">operator<", "/etc/shadow"]),

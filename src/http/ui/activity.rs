@@ -3,7 +3,7 @@
 use super::format;
 use crate::http::app::App;
 use crate::http::problem::Problem;
-use crate::ledger::query::{Counted, SPAN_US};
+use crate::ledger::query::{CountedEntries, SPAN_US};
 use crate::ledger::{Filter, Header, Kind, Order};
 use crate::types::{Decision, clock, limits};
 use maud::{Markup, html};
@@ -14,7 +14,7 @@ const CHUNK: usize = 1_000;
 
 /// The windows of time that the page offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct TimeRange {
     pub(super) hours: u64,
     pub(super) text: &'static str,
     bars: usize,
@@ -22,10 +22,10 @@ pub(super) struct Range {
     spans: u64,
 }
 
-pub(super) const RANGES: [Range; 3] = [
-    Range { hours: 1, text: "1 hour", bars: 12, spans: 1 },
-    Range { hours: 24, text: "24 hours", bars: 24, spans: 12 },
-    Range { hours: 168, text: "7 days", bars: 28, spans: 72 },
+pub(super) const RANGES: [TimeRange; 3] = [
+    TimeRange { hours: 1, text: "1 hour", bars: 12, spans: 1 },
+    TimeRange { hours: 24, text: "24 hours", bars: 24, spans: 12 },
+    TimeRange { hours: 168, text: "7 days", bars: 28, spans: 72 },
 ];
 
 /// The decisions of one span of time.
@@ -42,7 +42,7 @@ pub(super) type Denied = (String, String, String);
 /// Counts from the beginning of a bar until now.
 #[derive(Debug)]
 pub(super) struct Window {
-    pub(super) range: Range,
+    pub(super) range: TimeRange,
     pub(super) runs: u64,
     /// Ended turns of runs by status.
     pub(super) ended: BTreeMap<String, u64>,
@@ -61,7 +61,7 @@ pub(super) struct Window {
 
 impl Window {
     /// Counts the window. Blocking.
-    pub(super) fn count(app: &App, range: Range) -> Result<Self, Problem> {
+    pub(super) fn count(app: &App, range: TimeRange) -> Result<Self, Problem> {
         let now = clock::Wall::now().0 / SPAN_US;
         let bars = u64::try_from(range.bars).unwrap_or(1);
         let from = (now / range.spans * range.spans).saturating_sub(range.spans * bars.saturating_sub(1));
@@ -121,7 +121,7 @@ impl Window {
         Ok(())
     }
 
-    fn add(&mut self, counted: &Counted) {
+    fn add(&mut self, counted: &CountedEntries) {
         match Kind::parse(&counted.kind) {
             Some(Kind::RunRequest) => self.runs += counted.n,
             Some(Kind::RunReply) => *self.ended.entry(counted.status.clone()).or_default() += counted.n,
@@ -194,13 +194,13 @@ impl Window {
 }
 
 /// One entry, as the index counts it.
-fn counted(header: &Header) -> Counted {
+fn counted(header: &Header) -> CountedEntries {
     let text = |name: &str| header.str(name).unwrap_or_default().to_owned();
     let decision = text("decision");
     let tool = if decision == Decision::Invalid.as_str() { String::new() } else { text("tool") };
     let at = header.u64("wall_us").unwrap_or(0) / SPAN_US;
     let (kind, status, principal) = (header.kind.clone(), text("status"), text("principal"));
-    Counted { at, kind, decision, status, tool, principal, n: 1 }
+    CountedEntries { at, kind, decision, status, tool, principal, n: 1 }
 }
 
 fn newest_policy(app: &App, from: u64) -> Result<Option<(u64, u64)>, Problem> {

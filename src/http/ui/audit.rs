@@ -1,7 +1,7 @@
 //! `/ui/audit`: entries found by the same query language as the command line and the API.
 
 use super::page::{Here, Page, empty};
-use super::row::Shown;
+use super::row::ShownEntry;
 use super::state::Ui;
 use super::visitor::{Scope, Visitor};
 use super::{format, row};
@@ -32,7 +32,7 @@ struct AuditQuery {
 }
 
 struct AuditRows {
-    rows: Vec<Shown>,
+    rows: Vec<ShownEntry>,
     /// The `upto` of the next older page.
     older: Option<u64>,
     /// Number of entries on the ledger at the time of the search.

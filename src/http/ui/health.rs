@@ -66,7 +66,7 @@ fn chain(ui: &Ui) -> Markup {
                 dl.facts {
                     dt { "verified" } dd { (format::count(sound.size)) " entries: chain, tree and payloads" }
                     dt { "root" } dd { code { (sound.root) } }
-                    dt { "at" } dd { (format::time(sound.at_us)) }
+                    dt { "at" } dd { (format::time(sound.at_us)) "; new entries are verified at intervals" }
                     dt { "took" } dd { (format::span(sound.took_us)) " of work for every entry" }
                 }
                 p.muted { "Verified by this server. To verify it yourself, including state.db:" }

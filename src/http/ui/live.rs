@@ -4,7 +4,7 @@
 //! stopped.
 
 use super::logins::Login;
-use super::row::{self, Shown};
+use super::row::{self, ShownEntry};
 use super::state::Ui;
 use super::visitor::Visitor;
 use crate::http::api::follow::newer;
@@ -74,6 +74,6 @@ impl Events for LiveTail {
 }
 
 /// JSON contains no line breaks here, and a row's text has none left.
-fn event(shown: &Shown) -> String {
+fn event(shown: &ShownEntry) -> String {
     format!("id: {}\nevent: entry\ndata: {}\n\n", shown.seq(), shown.json())
 }

@@ -1,6 +1,6 @@
 //! `/ui/`: the state of the server, and what needs attention.
 
-use super::activity::{Denied, RANGES, Range, Window};
+use super::activity::{Denied, RANGES, TimeRange, Window};
 use super::page::{self, Here, Page, empty};
 use super::state::Ui;
 use super::visitor::Visitor;
@@ -48,7 +48,7 @@ pub(super) async fn show(
     Ok(page.with(&body(&visitor, &facts)))
 }
 
-fn facts(app: &crate::http::app::App, range: Range) -> Result<Overview, Problem> {
+fn facts(app: &crate::http::app::App, range: TimeRange) -> Result<Overview, Problem> {
     let index = app.index.as_deref();
     let runs = |status, limit| {
         let query = RunQuery { status, limit, ..RunQuery::default() };
@@ -75,7 +75,7 @@ fn body(visitor: &Visitor, facts: &Overview) -> Markup {
             }
         }
         (figures(visitor, facts))
-        div.columns.wide {
+        div.columns {
             section.card aria-labelledby="attention" { h2 #attention { "Needs attention" } (attention(facts)) }
             section.card aria-labelledby="decisions" {
                 h2 #decisions { "Decisions" }

@@ -55,12 +55,12 @@ impl EntryRow {
 
 /// A row with the header that it is made from.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ShownEntry {
     header: Header,
     row: EntryRow,
 }
 
-impl Shown {
+impl ShownEntry {
     /// The row as JSON, for the live tail.
     pub(super) fn json(&self) -> String {
         serde_json::to_string(&self.row).unwrap_or_default()
@@ -73,7 +73,7 @@ impl Shown {
 }
 
 /// Makes the rows of these entries. Reads their payloads. Blocking.
-pub(super) fn rows(ledger: &Ledger, headers: Vec<Header>) -> Result<Vec<Shown>, ReadError> {
+pub(super) fn rows(ledger: &Ledger, headers: Vec<Header>) -> Result<Vec<ShownEntry>, ReadError> {
     let names = ledger.state(key_names)?;
     let teller = EntryTeller { reader: ledger.reader(), names: &names };
     let rows = headers.into_iter().map(|header| {
@@ -84,13 +84,13 @@ pub(super) fn rows(ledger: &Ledger, headers: Vec<Header>) -> Result<Vec<Shown>, 
             }
             line => line?,
         };
-        Ok(Shown { row: EntryRow::new(&header, &line), header })
+        Ok(ShownEntry { row: EntryRow::new(&header, &line), header })
     });
     rows.collect()
 }
 
 /// Rows in a table that scrolls within itself. A click on a value adds it to the query `q`.
-pub(super) fn table(rows: &[Shown], q: &str) -> Markup {
+pub(super) fn table(rows: &[ShownEntry], q: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Entries" {
             table.entries {
@@ -107,7 +107,7 @@ pub(super) fn table(rows: &[Shown], q: &str) -> Markup {
 
 /// Its markup is short: a page of 200 rows must stay below 100 KB. Links are relative to
 /// `/ui/audit`.
-fn line(Shown { header, row }: &Shown, q: &str) -> Markup {
+fn line(ShownEntry { header, row }: &ShownEntry, q: &str) -> Markup {
     let (word, name) = match header.str("decision") {
         Some(word) => (word, "decision"),
         None => (header.str("status").unwrap_or_default(), "status"),

@@ -4,7 +4,7 @@ use super::page::{self, Here, Page, empty};
 use super::state::Ui;
 use super::visitor::Visitor;
 use super::{format, row};
-use crate::agent::{RunPage, RunQuery, RunRow};
+use crate::agent::{RunQuery, RunRow, RunsPage};
 use crate::http::api::runs::run_query;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
@@ -17,7 +17,7 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 /// What the page shows.
-struct Asked {
+struct RunsAsked {
     /// The search, as it was typed.
     q: String,
     wrong: Option<QueryError>,
@@ -30,9 +30,9 @@ pub(super) async fn show(
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Html<String>, Problem> {
     let sight = visitor.seeing(Power::RunRead)?;
-    let asked = Asked::read(&asked)?;
+    let asked = RunsAsked::read(&asked)?;
     let found = if asked.wrong.is_some() {
-        RunPage::default()
+        RunsPage::default()
     } else {
         let (app, query) = (ui.app.clone(), asked.query.clone());
         blocking(move || Ok(app.agent.runs(app.index.as_deref(), &sight, &query)?)).await?
@@ -56,7 +56,7 @@ pub(super) async fn show(
     Ok(page.with(&body))
 }
 
-impl Asked {
+impl RunsAsked {
     /// A search that cannot be parsed is shown with the reason; other parameters are as in the API.
     fn read(asked: &[(String, String)]) -> Result<Self, Problem> {
         let q = asked.iter().find(|(name, _)| name == "q").map_or("", |(_, q)| q.as_str());
@@ -99,7 +99,7 @@ pub(super) fn ask(base: &str) -> String {
     )
 }
 
-fn search(asked: &Asked) -> Markup {
+fn search(asked: &RunsAsked) -> Markup {
     let query = &asked.query;
     html! {
         form.search method="get" action="/ui/runs" role="search" {
@@ -119,14 +119,14 @@ fn search(asked: &Asked) -> Markup {
         }
         @if let Some(principal) = &query.principal {
             ul.chips aria-label="Conditions" {
-                li { a.chip.on href=(Asked { q: asked.q.clone(), wrong: None, query: RunQuery { principal: None, ..query.clone() } }.link("/ui/runs", None))
+                li { a.chip.on href=(RunsAsked { q: asked.q.clone(), wrong: None, query: RunQuery { principal: None, ..query.clone() } }.link("/ui/runs", None))
                     title="remove this condition" { "principal:" (format::line(principal, 60)) " ×" } }
             }
         }
     }
 }
 
-fn nothing(asked: &Asked, base: &str) -> Markup {
+fn nothing(asked: &RunsAsked, base: &str) -> Markup {
     html! {
         @if asked.is_all() {
             (empty("No runs yet. Start one with an operator key:", &ask(base)))
@@ -140,7 +140,7 @@ fn nothing(asked: &Asked, base: &str) -> Markup {
     }
 }
 
-fn steps(asked: &Asked, found: &RunPage) -> Markup {
+fn steps(asked: &RunsAsked, found: &RunsPage) -> Markup {
     let next =
         found.rows.last().filter(|_| found.rows.len() == asked.query.limit).map(|row| row.run.as_str());
     html! {

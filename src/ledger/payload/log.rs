@@ -143,7 +143,7 @@ pub struct RedactionPayload {
 /// Which verification of a server found damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pass {
+pub enum VerifyPass {
     /// The one that reads what was appended since the last.
     New,
     /// The one that reads every entry.
@@ -159,7 +159,7 @@ pub struct LedgerDamagePayload {
     /// What does not hold, at most [`crate::types::limits::REASON_BYTES_MAX`] bytes.
     pub found: String,
     /// The verification that found it.
-    pub pass: Pass,
+    pub pass: VerifyPass,
     /// Number of entries in the ledger at that time.
     pub size: u64,
 }

@@ -38,8 +38,8 @@ pub use call::{
 pub use form::CutPayload;
 pub use key::{AuthRefusedPayload, KeyBefore, KeyCreatePayload, KeyRevokePayload};
 pub use log::{
-    AnchorPayload, ExportPayload, GenesisPayload, KeyEpochPayload, LedgerDamagePayload, Pass,
-    PayloadDropPayload, PreviousLog, RedactionPayload, SegmentSealPayload, SetAsideFile,
+    AnchorPayload, ExportPayload, GenesisPayload, KeyEpochPayload, LedgerDamagePayload, PayloadDropPayload,
+    PreviousLog, RedactionPayload, SegmentSealPayload, SetAsideFile, VerifyPass,
 };
 pub use power::PowerUsed;
 pub use run::{

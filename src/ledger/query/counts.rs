@@ -11,7 +11,7 @@ pub const SPAN_US: u64 = 300_000_000;
 
 /// One sum of counted entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountedEntries {
     /// The span of time: microseconds since 1970, divided by [`SPAN_US`].
     pub at: u64,
     /// The kind of the entries.
@@ -61,12 +61,12 @@ pub(super) fn is_right(db: &Connection) -> Result<bool, rusqlite::Error> {
 }
 
 /// The counts from span `from` on.
-pub(super) fn since(db: &Connection, from: u64) -> Result<Vec<Counted>, rusqlite::Error> {
+pub(super) fn since(db: &Connection, from: u64) -> Result<Vec<CountedEntries>, rusqlite::Error> {
     let sql = "SELECT at, kind, decision, status, tool, principal, n FROM counted WHERE at >= ?1";
     let mut statement = db.prepare_cached(sql)?;
     let number = |n: i64| u64::try_from(n).unwrap_or_default();
     let rows = statement.query_map([i64::try_from(from).unwrap_or(i64::MAX)], |row| {
-        Ok(Counted {
+        Ok(CountedEntries {
             at: number(row.get(0)?),
             kind: row.get(1)?,
             decision: row.get(2)?,

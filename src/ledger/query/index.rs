@@ -7,7 +7,7 @@
 //! ([`IndexFile::is_sound`]). No digest is made over lines that were not checked before. The file
 //! can be deleted and is then rebuilt.
 
-use super::counts::{self, Counted};
+use super::counts::{self, CountedEntries};
 use super::filter::Filter;
 use super::index_file::{IndexError, IndexFile};
 use super::index_row::BLOCK_ENTRIES;
@@ -163,7 +163,7 @@ impl Index {
 
     /// The entries by time from span `from` on, in units of [`SPAN_US`](super::SPAN_US), and the
     /// number of entries that are counted. Blocking.
-    pub fn counts(&self, from: u64) -> Result<(Vec<Counted>, u64), IndexError> {
+    pub fn counts(&self, from: u64) -> Result<(Vec<CountedEntries>, u64), IndexError> {
         self.catch_up();
         self.inner().still(|inner| Ok((counts::since(&inner.db, from)?, inner.covered(&self.ledger)?)))
     }

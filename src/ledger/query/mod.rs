@@ -28,7 +28,7 @@ mod index;
 mod search;
 mod indexer;
 
-pub use counts::{Counted, SPAN_US};
+pub use counts::{CountedEntries, SPAN_US};
 pub use error::QueryError;
 pub use filter::{Filter, split, word};
 pub use index::{Coverage, Index};

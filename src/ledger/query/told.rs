@@ -32,8 +32,8 @@ impl KeyNames {
         Self(keys.into_iter().map(|(id, name, user)| (id, (name, user))).collect())
     }
 
-    /// A principal as people know it: `ops-ci (ben)` for a key, `root` for a user of the host. A key
-    /// that is not known keeps its id.
+    /// A principal as people know it: `ops-ci (ben)` for a key, `root` for a user of the host. An
+    /// unknown key keeps its id.
     #[must_use]
     pub fn shown(&self, principal: &str) -> String {
         let known = principal.strip_prefix("key:").and_then(|id| self.0.get(id));
@@ -108,7 +108,7 @@ pub fn line_of<E>(
         (Some(kind), _) => what(kind, stored),
         (None, _) => String::new(),
     };
-    let what = text::prefix(&text::visible_line(&what), limits::SHOWN_BYTES_MAX).to_owned();
+    let what = one_line(&what);
     Ok(EntryLine { what, ..of_header(&stored.header, names) })
 }
 
@@ -201,6 +201,14 @@ fn of_server(kind: Kind, stored: &Stored) -> String {
 
 fn said<P: Payload>(stored: &Stored, say: impl FnOnce(P) -> String) -> String {
     stored.payload().map(say).unwrap_or_default()
+}
+
+/// The beginning of a text, its lines and other spaces joined by single ones.
+fn one_line(text: &str) -> String {
+    // A few words suffice, whatever the length of the text.
+    let head = text::prefix(text, limits::SHOWN_BYTES_MAX * 2);
+    let words: Vec<&str> = head.split([' ', '\n', '\r', '\t']).filter(|word| !word.is_empty()).collect();
+    text::prefix(&text::visible_line(&words.join(" ")), limits::SHOWN_BYTES_MAX).to_owned()
 }
 
 /// `1 run`, `2 runs`.

@@ -3,7 +3,7 @@
 
 use super::query::drafts;
 use super::{LedgerHome, call_drafts, connect};
-use crate::ledger::query::{Counted, KeyNames, SPAN_US};
+use crate::ledger::query::{CountedEntries, KeyNames, SPAN_US};
 use crate::ledger::{Draft, Erasure, Files, Filter, Index, Kind, Ledger, Lock, Order, Rotation, Targets};
 use crate::types::RunId;
 use proptest::collection::vec;
@@ -35,7 +35,7 @@ fn scanned(ledger: &Ledger) -> BTreeMap<By, u64> {
 fn counted(index: &Index) -> BTreeMap<By, u64> {
     while index.follow().expect("followed") > 0 {}
     let (counts, _) = index.counts(0).expect("counts");
-    let by = |c: Counted| ((c.at, c.kind, c.decision, c.status, c.tool, c.principal), c.n);
+    let by = |c: CountedEntries| ((c.at, c.kind, c.decision, c.status, c.tool, c.principal), c.n);
     counts.into_iter().map(by).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The verification in slices, and what a ledger that is known to be damaged still takes.
 
 use super::{LedgerHome, call_drafts, key_draft, one};
-use crate::ledger::payload::{LedgerDamagePayload, Pass, StartPayload, StopPayload};
+use crate::ledger::payload::{LedgerDamagePayload, StartPayload, StopPayload, VerifyPass};
 use crate::ledger::verify::{AfterSlice, SlicedAudit};
 use crate::ledger::{
     AppendError, ChainState, Draft, Erasure, Targets, VerifyEvery, Watcher, recorded_damage,
@@ -26,7 +26,12 @@ pub(super) fn to_end(audit: &mut SlicedAudit, home: &LedgerHome) -> Result<u64, 
 }
 
 fn damage(entry: u64) -> LedgerDamagePayload {
-    LedgerDamagePayload { entry: Some(entry), found: "it was changed".to_owned(), pass: Pass::New, size: 9 }
+    LedgerDamagePayload {
+        entry: Some(entry),
+        found: "it was changed".to_owned(),
+        pass: VerifyPass::New,
+        size: 9,
+    }
 }
 
 /// The walk goes on with what is appended after it reached the end, over several segments too.
@@ -124,5 +129,5 @@ fn the_thread_finds_a_change_while_the_ledger_grows() {
     assert!(matches!(ledger.append_blocking(one("x")), Err(AppendError::Damaged(_))));
     let last = ledger.reader().entry(ledger.head().size - 1).expect("read").expect("there");
     let found: LedgerDamagePayload = last.payload().expect("ledger.damage");
-    assert_eq!((found.entry, found.pass), (Some(6), Pass::Whole));
+    assert_eq!((found.entry, found.pass), (Some(6), VerifyPass::Whole));
 }

@@ -2,7 +2,7 @@
 //!
 //! Each slice reads a bounded part of one segment in a snapshot of its own, so that no slice keeps
 //! a write-ahead log from being truncated for long. The walk is kept between them; after the last
-//! entry it can go on once more are appended. state.db is not compared.
+//! entry it can go on when more are appended. state.db is not compared.
 
 use super::error::AuditError;
 use super::pipeline::Reading;

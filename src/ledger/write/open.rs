@@ -14,7 +14,7 @@ use super::{retention, sealed};
 use crate::ledger::checkpoint::{Checkpoint, Note, Signer};
 use crate::ledger::entry::{Header, Kind};
 use crate::ledger::files::{Files, HighWater, Lock};
-use crate::ledger::payload::{GenesisPayload, KeyEpochPayload, LedgerDamagePayload, Pass};
+use crate::ledger::payload::{GenesisPayload, KeyEpochPayload, LedgerDamagePayload, VerifyPass};
 use crate::ledger::projection::{Projection, Projector};
 use crate::ledger::read::{ReadError, Reader, header_bytes, tile, unlike_made};
 use crate::ledger::tree::{Head, TILE_WIDTH, TileEdge, leaf};
@@ -187,7 +187,7 @@ pub fn recorded_damage(reader: &Reader) -> Result<Option<LedgerDamagePayload>, R
                 let unread = || LedgerDamagePayload {
                     entry: None,
                     found: format!("entry {seq} records damage"),
-                    pass: Pass::Whole,
+                    pass: VerifyPass::Whole,
                     size: seq,
                 };
                 return Ok(Some(stored.unwrap_or_else(unread)));
