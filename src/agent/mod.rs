@@ -23,4 +23,4 @@ pub use api::{
 };
 pub use resume::{Requesters, ResumeError};
 pub use shared::Agent;
-pub use views::{PROJECTION, RunListError, RunPage, RunQuery, RunRow};
+pub use views::{PROJECTION, RunListError, RunPage, RunQuery, RunRow, find as find_run, list as list_runs};

@@ -27,6 +27,7 @@ mod compose;
 mod remote;
 mod local;
 mod run;
+mod runs;
 mod tool;
 mod approval;
 mod key;
@@ -39,6 +40,7 @@ mod policy;
 mod doctor;
 mod serve;
 mod quickstart;
+mod sections;
 mod manual;
 mod command;
 

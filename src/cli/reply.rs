@@ -7,12 +7,18 @@ use crate::agent::{RunReply, Step};
 use crate::types::{Decision, StepStatus, limits, text};
 use serde_json::Value;
 
+/// Prints the steps and the answer of a run.
+pub(super) fn body(reply: &RunReply) -> Result<(), Fail> {
+    steps(&reply.steps)?;
+    match &reply.answer {
+        Some(answer) => show::line(&text::visible(answer)),
+        None => Ok(()),
+    }
+}
+
 /// Prints a run: its steps, its answer and its entries on the ledger.
 fn run(reply: &RunReply) -> Result<(), Fail> {
-    steps(&reply.steps)?;
-    if let Some(answer) = &reply.answer {
-        show::line(&text::visible(answer))?;
-    }
+    body(reply)?;
     for approval in reply.steps.iter().filter_map(waits_for) {
         show::note(&format!(
             "waiting for approval: run `par approval show {approval}`, then `par approval approve` or `deny`"

@@ -15,9 +15,8 @@ mod step;
 mod find;
 mod list;
 
-pub use list::{RunListError, RunPage, RunQuery, RunRow};
+pub use find::find;
+pub use list::{RunListError, RunPage, RunQuery, RunRow, list};
 pub use project::PROJECTION;
 
-pub(super) use find::find;
-pub(super) use list::list;
 pub(super) use step::{range, step};
