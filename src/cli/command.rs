@@ -120,6 +120,7 @@ fn usage(error: &clap::Error) -> Option<String> {
     let mut message = format!("par: {}", text.strip_prefix("error: ")?.trim_end());
     // clap finds similar words by another measure, which misses two swapped letters.
     if error.kind() == clap::error::ErrorKind::InvalidSubcommand
+        && message.contains("Usage: par [OPTIONS]")
         && !message.contains("  tip: ")
         && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
     {
