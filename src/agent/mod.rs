@@ -24,4 +24,4 @@ pub use api::{
 };
 pub use resume::{Requesters, ResumeError};
 pub use shared::Agent;
-pub use views::{PROJECTION, RunListError, RunQuery, RunRow, RunsPage};
+pub use views::{PROJECTION, RunListError, RunQuery, RunRow, RunsPage, find as find_run, list as list_runs};

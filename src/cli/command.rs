@@ -3,11 +3,12 @@
 use super::exit::{self, Fail};
 use super::{
     approval, audit, backup, compose, config, doctor, init, key, login, manual, policy, query, quickstart,
-    reload, run, serve, show, tool,
+    reload, run, runs, serve, show, tool,
 };
 use crate::config::Home;
+use crate::types;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -21,17 +22,20 @@ struct Cli {
     command: Command,
 }
 
+/// The heading of the options that every command has.
+const GLOBAL: &str = "Global options";
+
 #[derive(Debug, Args)]
 struct Place {
     /// Home folder with etc/, data/ and workspace/ [default: the folders of the installed service,
     /// else ./par-home] [env: PAR_HOME]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     home: Option<PathBuf>,
     /// Folder of configuration, policies and tools [default: the home's etc/]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     etc: Option<PathBuf>,
     /// Print JSON: one object, or one object per line for a list
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     json: bool,
 }
 
@@ -51,6 +55,9 @@ enum Command {
     Reload(reload::Reload),
     /// Send a message to the agent, through the running server or, without one, in this process
     Run(run::Run),
+    /// List runs, show one, or send its message again
+    #[command(subcommand)]
+    Runs(runs::Runs),
     /// List, show, approve and deny calls that wait for a person's approval
     Approval(approval::Approvals),
     /// Print a link that opens a login for answering approvals on the dashboard
@@ -88,6 +95,10 @@ pub fn main() -> u8 {
     let cli = match Cli::try_parse_from(query::arguments()) {
         Ok(cli) => cli,
         Err(e) => {
+            if let Some(message) = usage(&e) {
+                show::note(&message);
+                return exit::USAGE;
+            }
             let code = if e.use_stderr() { exit::USAGE } else { exit::OK };
             return match e.print() {
                 // A reader that closes the pipe early has read enough of the help.
@@ -105,6 +116,25 @@ pub fn main() -> u8 {
     }
 }
 
+/// The message for a wrong command line, in the form of every other error. `None` for a help text.
+fn usage(error: &clap::Error) -> Option<String> {
+    let text = error.render().to_string();
+    let mut message = format!("par: {}", text.strip_prefix("error: ")?.trim_end());
+    // clap finds similar words by another measure, which misses two swapped letters.
+    if error.kind() == clap::error::ErrorKind::InvalidSubcommand
+        && message.contains("Usage: par [OPTIONS]")
+        && !message.contains("  tip: ")
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        let cli = Cli::command();
+        let known: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
+        let meant = types::nearest(word, known).map(|meant| format!("did you mean `par {meant}`?"));
+        let first = message.find("\n\n").unwrap_or(message.len());
+        message.insert_str(first, &meant.map(|meant| format!("\n\n  tip: {meant}")).unwrap_or_default());
+    }
+    Some(message)
+}
+
 fn dispatch(cli: &Cli) -> Result<u8, Fail> {
     let place = &cli.place;
     let home = Home::locate(place.home.as_deref(), place.etc.as_deref())
@@ -115,7 +145,13 @@ fn dispatch(cli: &Cli) -> Result<u8, Fail> {
         Command::Serve(serve) => serve.run(compose::load(home)?),
         Command::Launcher(launcher) => launcher.run(home),
         Command::Reload(reload) => reload.run(&compose::load(home)?, place.json),
-        Command::Run(run) => run.run(home, place.json),
+        Command::Run(run) => match run.meant(Cli::command().get_subcommands().map(clap::Command::get_name)) {
+            Some(meant) => Err(Fail::usage(format!(
+                "did you mean `{meant}`? To send the word to the agent, write `par run -- WORD`"
+            ))),
+            None => run.run(home, place.json),
+        },
+        Command::Runs(runs) => runs.run(home, place.json),
         Command::Approval(approval) => approval.run(home, place.json),
         Command::Login(login) => login.run(&compose::load(home)?, place.json),
         Command::Key(key) => key.run(compose::load(home)?, place.json),

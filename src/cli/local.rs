@@ -3,16 +3,18 @@
 use super::compose;
 use super::compose::logs::{self, Verbosity};
 use super::exit::{self, Fail};
+use super::progress::Busy;
 use crate::agent::{Agent, Requesters, RunError, RunReply};
 use crate::auth::Principal;
 use crate::config::Config;
 use crate::gate::Granted;
 use crate::launcher::Spec;
 use crate::ledger::AppendError;
-use crate::ledger::Draft;
 use crate::ledger::payload::StopPayload;
+use crate::ledger::{Draft, Kind, Ledger};
 use crate::policy::{Door, Over, Power};
 use crate::sandbox;
+use crate::types::text;
 
 /// Runs `work` with an agent and the owner of the home as the principal.
 pub(super) fn run_here(
@@ -25,11 +27,28 @@ pub(super) fn run_here(
         let _granted: Granted = gate
             .may(&home.principal, Power::Run, Over::Server, Door::LOCAL)
             .map_err(|why| Fail::new(exit::DENIED, why))?;
+        let _busy = Busy::new(doing(home.agent.ledger().clone()));
         work(&home.agent, &home.principal).await.map_err(|e| match e {
             RunError::Invalid(..) => Fail::usage(e),
             other => Fail::failed(other),
         })
     })
+}
+
+/// Says what the run in this process does, from the newest entry that it made.
+fn doing(ledger: Ledger) -> impl Fn() -> String + Send {
+    move || {
+        let newest = ledger.head().size.checked_sub(1);
+        let stored = newest.and_then(|seq| ledger.reader().entry(seq).ok().flatten());
+        let Some(header) = stored.map(|stored| stored.header) else { return "starting".to_owned() };
+        match header.known_kind() {
+            Some(Kind::RunRequest | Kind::CallResult) => "asking the model".to_owned(),
+            Some(Kind::CallDecision | Kind::CallConnect) => {
+                format!("running {}", text::visible_line(header.str("tool").unwrap_or("a tool")))
+            }
+            _ => "working".to_owned(),
+        }
+    }
 }
 
 /// What a command that runs without a server works with.

@@ -29,6 +29,7 @@ mod remote;
 mod local;
 mod new;
 mod run;
+mod runs;
 mod tool;
 mod approval;
 mod key;
@@ -42,6 +43,7 @@ mod policy;
 mod doctor;
 mod serve;
 mod quickstart;
+mod sections;
 mod manual;
 mod command;
 

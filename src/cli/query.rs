@@ -13,8 +13,11 @@ const NEGATED: char = '\0';
 pub(super) fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     let takes_query = arguments.windows(2).any(|two| {
-        two.first().is_some_and(|one| one == "audit")
-            && two.last().is_some_and(|other| other == "show" || other == "export")
+        let is = |word: Option<&OsString>, known: &[&str]| {
+            word.is_some_and(|word| known.iter().any(|known| word == known))
+        };
+        is(two.first(), &["audit"]) && is(two.last(), &["show", "export"])
+            || is(two.first(), &["runs"]) && is(two.last(), &["list"])
     });
     for argument in arguments.iter_mut().filter(|_| takes_query) {
         let word = argument
@@ -27,7 +30,20 @@ pub(super) fn arguments() -> Vec<OsString> {
     arguments
 }
 
+/// Whether the arguments have a `--`, after which every word is a value.
+pub(super) fn has_separator() -> bool {
+    std::env::args_os().any(|argument| argument == "--")
+}
+
 /// Joins the terms to one query, without the marks.
 pub(super) fn join(words: &[String]) -> String {
     words.iter().map(|word| word.strip_prefix(NEGATED).unwrap_or(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Percent-encodes a value of a query (RFC 3986).
+pub(super) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }

@@ -8,18 +8,22 @@ use crate::types::{Decision, RefusalClass, StepStatus, limits, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Prints a run: its steps, its answer and its entries on the ledger.
-fn run(reply: &RunReply) -> Result<(), Fail> {
+/// Prints the steps of a run, who refused a call, and the answer.
+pub(super) fn body(reply: &RunReply) -> Result<(), Fail> {
     steps(&reply.steps)?;
     for refusal in reply.refusals() {
         show::line(&refusal)?;
     }
-    if let Some(answer) = &reply.answer {
-        let answer = text::visible(answer);
-        // What PAR says is not the model's.
-        let is_par = reply.said_by == Some(AnswerBy::Par);
-        show::line(&if is_par { format!("par: {answer}") } else { answer })?;
-    }
+    let Some(answer) = &reply.answer else { return Ok(()) };
+    let answer = text::visible(answer);
+    // What PAR says is not the model's.
+    let is_par = reply.said_by == Some(AnswerBy::Par);
+    show::line(&if is_par { format!("par: {answer}") } else { answer })
+}
+
+/// Prints a run: its steps, its answer and its entries on the ledger.
+fn run(reply: &RunReply) -> Result<(), Fail> {
+    body(reply)?;
     let classes: BTreeSet<RefusalClass> = reply.steps.iter().filter_map(|step| step.class).collect();
     // The words of the other classes end with what to do, or the caller can do nothing.
     for class in classes.iter().filter(|class| matches!(class, RefusalClass::Host | RefusalClass::Capacity)) {

@@ -2,7 +2,7 @@
 
 use super::exit::Fail;
 use super::remote::Server;
-use super::{compose, local, reply};
+use super::{compose, local, query, reply};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::Home;
 use crate::policy::Door;
@@ -51,6 +51,19 @@ impl Run {
             }
         };
         reply::print(&made, is_json)
+    }
+
+    /// The command that a message of one word is the name of: probably it was meant. A `--` before
+    /// the word sends it.
+    pub(super) fn meant<'a>(&self, mut commands: impl Iterator<Item = &'a str>) -> Option<String> {
+        let word = self.message.as_str();
+        if query::has_separator() {
+            return None;
+        }
+        match word {
+            "list" | "show" | "rerun" => Some(format!("par runs {word}")),
+            _ => commands.any(|name| name == word).then(|| format!("par {word}")),
+        }
     }
 
     fn body(&self, message: &str) -> Value {

@@ -8,11 +8,12 @@ use super::{compose, local, reply, show};
 use crate::agent::{Agent, RunReply, ToolView};
 use crate::auth::Principal;
 use crate::config::{Config, Home};
+use crate::gate::Rules;
 use crate::ledger::Files;
 use crate::policy::Door;
 use crate::tools::{Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot};
 use crate::types::json::parse_strict;
-use crate::types::{StepStatus, limits, text};
+use crate::types::{StepStatus, limits, nearest, text};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -88,7 +89,14 @@ fn call(home: Home, name: &str, arguments: &str) -> Result<RunReply, Fail> {
 /// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this
 /// role may never use does not exist.
 fn note_hidden(agent: &Agent, principal: &Principal, name: &str) {
-    let is_there = agent.gate().rules().catalog.find(name).is_some();
+    let rules = agent.gate().rules();
+    let is_there = rules.catalog.find(name).is_some();
+    if !is_there {
+        let known = rules.catalog.manifests().map(|manifest| manifest.name.as_str());
+        if let Some(meant) = nearest(name, known) {
+            show::note(&format!("par: did you mean `par tool call {meant}`?"));
+        }
+    }
     if is_there && !agent.tools(principal).iter().any(|tool| tool.name == name) {
         let role = principal.role().as_str();
         show::note(&format!(
@@ -122,7 +130,7 @@ fn list(config: &Config, is_json: bool) -> Result<u8, Fail> {
 
 fn describe(config: &Config, name: &str, is_json: bool) -> Result<u8, Fail> {
     let rules = compose::load_rules(config)?;
-    let manifest = rules.catalog.find(name).ok_or_else(|| Fail::failed(unknown(config, name)))?;
+    let manifest = rules.catalog.find(name).ok_or_else(|| Fail::failed(unknown(config, &rules, name)))?;
     let view = view(manifest);
     if is_json {
         show::json(&view)?;
@@ -134,15 +142,25 @@ fn describe(config: &Config, name: &str, is_json: bool) -> Result<u8, Fail> {
 
 /// Says why the tool does not exist, for the owner of the home. A model only learns that it does
 /// not.
-pub(super) fn unknown(config: &Config, name: &str) -> String {
+pub(super) fn unknown(config: &Config, rules: &Rules, name: &str) -> String {
+    if let Some(why) = disabled(config, name) {
+        return why;
+    }
+    let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
+    let known = rules.catalog.manifests().map(|manifest| manifest.name.as_str());
+    let meant = nearest(name, known).map(|meant| format!(", did you mean `{meant}`?"));
+    format!("no tool is named `{shown}`{}", meant.unwrap_or_default())
+}
+
+/// Says how a shipped tool of this name is enabled.
+pub(super) fn disabled(config: &Config, name: &str) -> Option<String> {
     let off = format!("{name}.toml.disabled");
     let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
-    if !name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file() {
-        return format!(
+    (!name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file()).then(|| {
+        format!(
             "the tool `{shown}` is disabled: rename `tools.d/{shown}.toml.disabled` to `{shown}.toml` to enable it"
-        );
-    }
-    format!("no tool is named `{shown}`")
+        )
+    })
 }
 
 fn view(manifest: &Manifest) -> Value {

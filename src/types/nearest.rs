@@ -1,16 +1,18 @@
 //! The known word that a mistyped one most likely stands for.
 
 /// The one of `known` that `word` is most likely a misspelling of: at most one edit for three
-/// characters, and the first of several that are as near.
+/// characters, or three edits if both begin with the same three characters; and the first of several
+/// that are as near.
 ///
 /// An edit inserts, removes or replaces a character, or swaps two neighbours.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = word.chars().count().div_ceil(3);
+    let alike = |one: &str| word.chars().zip(one.chars()).take_while(|(a, b)| a == b).count() >= 3;
     known
         .into_iter()
         .map(|one| (edits(word, one), one))
-        .filter(|(edits, _)| (1..=most).contains(edits))
+        .filter(|(edits, one)| (1..=most).contains(edits) || ((1..=3).contains(edits) && alike(one)))
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, one)| one)
 }
@@ -62,6 +64,21 @@ mod tests {
             ("", None),
             ("x", None),
         ] {
+            assert_eq!(nearest(word, known), expect, "{word}");
+        }
+    }
+
+    /// Words as people mistype them on a command line (A10, C10).
+    #[test]
+    fn a_mistyped_query_or_tool_finds_its_word() {
+        for (word, expect) in [
+            ("denied", Some("deny")),
+            ("call.decison", Some("call.decision")),
+            ("lst_dir", Some("list_dir")),
+            ("raed_file", Some("read_file")),
+            ("xyzzy", None),
+        ] {
+            let known = ["deny", "allow", "call.decision", "list_dir", "read_file", "kind"];
             assert_eq!(nearest(word, known), expect, "{word}");
         }
     }

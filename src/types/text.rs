@@ -24,45 +24,6 @@ pub fn visible_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
-/// The word of `known` that a person probably meant by `word`: one with two typing errors at most,
-/// or three if both begin alike. Longer words than 64 bytes mean nothing.
-#[must_use]
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 64 {
-        return None;
-    }
-    let scored = known.into_iter().map(|known| (errors(word, known), known));
-    let alike = |known: &str| word.chars().zip(known.chars()).take_while(|(a, b)| a == b).count() >= 3;
-    let meant = scored.filter(|(errors, known)| {
-        let shorter = word.chars().count().min(known.chars().count());
-        (*errors <= 2 && *errors < shorter) || (*errors <= 3 && alike(known))
-    });
-    meant.min_by_key(|(errors, _)| *errors).map(|(_, known)| known)
-}
-
-/// Number of insertions, deletions and replacements of a character, and of exchanges of two
-/// neighbours, that turn one word into the other.
-fn errors(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
-            let mut least =
-                (at(&last, j) + usize::from(a != b)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
-            let is_exchange = i > 0 && j > 0 && one.get(i - 1) == Some(b) && other.get(j - 1) == Some(a);
-            if is_exchange {
-                least = least.min(at(&before, j - 1) + 1);
-            }
-            row.push(least);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().unwrap_or(0)
-}
-
 /// The longest prefix of `text` that is at most `bytes_max` bytes long and ends on a character
 /// boundary.
 #[must_use]
@@ -94,24 +55,6 @@ pub fn names(path: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{prefix, visible, visible_line};
-
-    /// Words as people mistype them (A10, C10).
-    #[test]
-    fn the_nearest_word_is_found_or_none() {
-        for (word, expect) in [
-            ("denied", Some("deny")),
-            ("call.decison", Some("call.decision")),
-            ("lst_dir", Some("list_dir")),
-            ("raed_file", Some("read_file")),
-            ("list_dir", Some("list_dir")),
-            ("xyzzy", None),
-            ("", None),
-            ("ok", None),
-        ] {
-            let known = ["deny", "allow", "call.decision", "list_dir", "read_file", "kind"];
-            assert_eq!(super::nearest(word, known), expect, "{word}");
-        }
-    }
 
     #[test]
     fn escapes_and_direction_marks_are_shown() {

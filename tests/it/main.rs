@@ -116,3 +116,5 @@ mod output;
 mod transcripts;
 // What people see on terminals of several widths.
 mod screens;
+// The command line on an empty home, on a busy one, and about words that were meant.
+mod commands;

@@ -60,7 +60,8 @@ fn each_word(cell: &str) -> String {
 
 fn word(word: &str) -> String {
     let plain = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-    let is_hex = plain.len() >= 12 && plain.bytes().all(|b| b.is_ascii_hexdigit());
+    let digits = plain.trim_start_matches("par/");
+    let is_hex = digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_hexdigit());
     // The whole word, because a key or a digest may by chance contain a `T` and end with a `Z`.
     let is_time = plain.parse::<jiff::Timestamp>().is_ok();
     let with = |name: &str| word.replace(plain, name);

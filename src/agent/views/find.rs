@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Returns a run whose owner `sees` accepts. A run that has not ended is built from its entries.
 /// `size`, `root` and `checkpoint` are always those of the current ledger.
-pub(in crate::agent) fn find(
+pub fn find(
     ledger: &Ledger,
     run: &RunId,
     sees: impl Fn(&str) -> bool,

@@ -114,7 +114,7 @@ struct KnownRun {
 
 /// Returns the runs whose owners `sees` accepts, newest first. `sees` is asked once per owner: the
 /// policy tells runs apart only by owner.
-pub(in crate::agent) fn list(
+pub fn list(
     ledger: &Ledger,
     index: Option<&Index>,
     query: &RunQuery,

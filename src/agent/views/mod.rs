@@ -15,9 +15,9 @@ mod step;
 mod find;
 mod list;
 
-pub use list::{RunListError, RunQuery, RunRow, RunsPage};
+pub use find::find;
+pub use list::{RunListError, RunQuery, RunRow, RunsPage, list};
 pub use project::PROJECTION;
 
-pub(super) use find::find;
-pub(super) use list::{list, owners};
+pub(super) use list::owners;
 pub(super) use step::{range, step};

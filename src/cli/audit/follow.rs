@@ -2,9 +2,10 @@
 //! server.
 
 use super::row;
-use super::source::{EntrySource, encoded};
+use super::source::EntrySource;
 use crate::auth::key_names_of;
 use crate::cli::exit::{self, Fail};
+use crate::cli::query::encoded;
 use crate::cli::remote::Server;
 use crate::cli::show;
 use crate::cli::table::Screen;

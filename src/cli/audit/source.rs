@@ -1,6 +1,7 @@
 //! Where entries are read from: the files of a home, or a server.
 
 use crate::cli::exit::{self, Fail};
+use crate::cli::query::encoded;
 use crate::cli::remote::Server;
 use crate::ledger::query::{EntryLine, KeyNames, line_of};
 use crate::ledger::{Filter, Header, Order, Reader, Stored};
@@ -84,12 +85,4 @@ fn told(seq: u64, answer: &Value) -> Result<Stored, Fail> {
         _ => Some(answer.get("payload").map(|body| body.to_string().into_bytes()).unwrap_or_default()),
     };
     Ok(Stored { header, bytes, body })
-}
-
-/// Percent-encodes a value of a query (RFC 3986).
-pub(super) fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }

@@ -68,3 +68,26 @@ impl Drop for Unfinished {
 pub(super) fn at(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Unfinished;
+
+    /// C9: an export that is interrupted leaves no file that would block the next one.
+    #[test]
+    fn a_file_has_its_name_only_once_it_is_complete() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("export.jsonl");
+        let mut file = Unfinished::make(&path).expect("made");
+        file.write(b"half").expect("written");
+        assert!(!path.exists());
+        drop(file);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("folder").count(), 0);
+        let mut file = Unfinished::make(&path).expect("made");
+        file.write(b"whole").expect("written");
+        file.finish().expect("finished");
+        assert_eq!(std::fs::read(&path).expect("file"), b"whole");
+        assert!(Unfinished::make(&path).is_err(), "an existing file is kept");
+        assert_eq!(std::fs::read(&path).expect("file"), b"whole");
+    }
+}

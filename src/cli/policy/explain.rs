@@ -23,11 +23,11 @@ use std::net::IpAddr;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
-    /// Name of a tool; without ARGUMENTS, also a power of the API such as `run`, or the number of a
+    /// Name of a tool; or a power of the API such as `run`, or the number of a
     /// `call.decision` entry
     #[arg(value_name = "TOOL|POWER|SEQ")]
     tool: String,
-    /// Arguments of the tool, a JSON object
+    /// Arguments of the tool, a JSON object [default: {}]
     arguments: Option<String>,
     /// Decide as for this key (its id or name) or for this role [default: operator]
     #[arg(long = "as", value_name = "KEY")]
@@ -79,7 +79,8 @@ impl Explain {
         // Loads also when a case fails: that is when people ask.
         let rules = compose::load_unproven(config)?;
         let seq = self.tool.trim_start_matches('#').parse::<u64>().ok();
-        let is_power = seq.is_none() && self.arguments.is_none();
+        let is_tool = self.arguments.is_some() || rules.catalog.find(&self.tool).is_some();
+        let is_power = seq.is_none() && !is_tool;
         if !is_power && (self.owner.is_some() || self.via.is_some()) {
             return Err(Fail::usage("`--owner` and `--via` are for a power of the API only"));
         }
@@ -91,10 +92,11 @@ impl Explain {
             }
             (Some(seq), None) => recorded(config, &rules, seq)?,
             (None, None) if Power::parse(&self.tool).is_some() => self.power(config, &rules)?,
+            (None, None) if is_tool => self.asked(config, &rules, "{}")?,
             (None, None) => {
-                let word = text::visible_line(&self.tool);
+                let no_tool = unknown(config, &rules, &self.tool);
                 return Err(Fail::usage(format!(
-                    "unknown power `{word}`; for a tool, add its arguments, a JSON object such as '{{}}'"
+                    "{no_tool}; it is not a power of the API or an entry either"
                 )));
             }
             (_, Some(arguments)) => self.asked(config, &rules, arguments)?,
@@ -154,7 +156,7 @@ impl Explain {
     fn asked(&self, config: &Config, rules: &Rules, arguments: &str) -> Result<Explanation, Fail> {
         let subject = self.subject(config)?;
         if rules.catalog.find(&self.tool).is_none() {
-            return Err(Fail::usage(unknown(config, &self.tool)));
+            return Err(Fail::usage(unknown(config, rules, &self.tool)));
         }
         let proposed = ProposedCall {
             id: "explain".to_owned(),

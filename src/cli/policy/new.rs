@@ -3,7 +3,7 @@
 use crate::auth::Role;
 use crate::cli::exit::Fail;
 use crate::cli::new::{FoundPlace, NewCase, Proposal, covered, text, words};
-use crate::cli::tool::unknown;
+use crate::cli::tool::disabled;
 use crate::cli::{compose, key};
 use crate::config::Config;
 use crate::tools::{Catalog, Class, IdKind, Manifest, ResourceSpec, check_id};
@@ -118,7 +118,8 @@ impl NewPolicy {
                 || format!("the classes are {}; `par tool list` shows the tools", classes.join(", ")),
                 |close| format!("did you mean `{close}`?"),
             );
-            return Err(Fail::usage(format!("`--may`: {}: {mend}", unknown(config, may))));
+            let why = disabled(config, may).unwrap_or_else(|| format!("no class or tool is named `{may}`"));
+            return Err(Fail::usage(format!("`--may`: {why}: {mend}")));
         }
         let of_class: Vec<&Manifest> = catalog
             .manifests()

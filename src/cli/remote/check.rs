@@ -23,7 +23,7 @@ impl Server {
     pub(in crate::cli) fn run(&self, path: &str, body: &Value) -> Result<RunReply, Fail> {
         check_log(self, &self.address)?;
         let known_log = known::find(&self.address)?;
-        let reply = server::reply(&self.url, self.ask(path, Some(body))?)?;
+        let reply = server::reply(&self.url, self.ask_run(path, body)?)?;
         match reply.ledger.as_ref().and_then(|ledger| ledger.checkpoint.as_deref()) {
             Some(note) => check_checkpoint(self, &self.address, known_log, note)?,
             None => check_log(self, &self.address)?,

@@ -4,8 +4,9 @@ use super::known;
 use crate::agent::RunReply;
 use crate::cli::compose;
 use crate::cli::exit::{self, Fail};
+use crate::cli::progress::Busy;
 use crate::config::{Home, client_key, socket_folders};
-use crate::egress::{Client, Credential, Endpoint, HttpRequest, Response};
+use crate::egress::{Client, Credential, EgressError, Endpoint, HttpRequest, Response};
 use crate::http::ask_socket_path;
 use crate::ledger::{Files, Lock};
 use crate::types::{Secret, limits, text};
@@ -15,6 +16,9 @@ use std::time::Duration;
 
 /// The address of a server behind `par.sock`, as its requests and error messages name it.
 const SOCKET_URL: &str = "http://par.sock";
+
+/// Where a caller's key is taken from.
+const KEY_PLACES: &str = "set PAR_KEY, name a key file in PAR_KEY_FILE, or write ~/.config/par/key";
 
 /// Returns the URL of the server that holds the ledger's lock, if one does.
 pub(in crate::cli) fn url(files: &Files) -> Option<String> {
@@ -40,17 +44,22 @@ impl Server {
         if !Endpoint::parse(url, "").map_err(Fail::usage)?.is_private() {
             return Err(Fail::usage(format!("{url}: the key would travel in clear text: use https")));
         }
-        let no_key = || {
-            let places = "set PAR_KEY, name a key file in PAR_KEY_FILE, or write ~/.config/par/key";
-            Fail::new(exit::UNAUTHENTICATED, format!("no API key for the server at {url}: {places}"))
+        let (client, runtime) = (Client::new(None), compose::runtime()?);
+        let Some(key) = client_key().map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))? else {
+            // If no server answers there, the key is not what is missing.
+            runtime.block_on(exchange(&client, url, None, "/readyz", None)).map_or_else(
+                |fail| if fail.code == exit::UNREACHABLE { Err(fail) } else { Ok(()) },
+                |_| Ok(()),
+            )?;
+            let what = format!("no API key for the server at {url}: {KEY_PLACES}");
+            return Err(Fail::new(exit::UNAUTHENTICATED, what));
         };
-        let key = client_key().map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?.ok_or_else(no_key)?;
         Ok(Self {
             url: url.to_owned(),
             key: Some(key),
             address: url.trim_end_matches('/').to_owned(),
-            client: Client::new(None),
-            runtime: compose::runtime()?,
+            client,
+            runtime,
         })
     }
 
@@ -121,8 +130,25 @@ impl Server {
             // An event is far shorter: a line without an end is not an event.
             left.len() < limits::REQUEST_BYTES_MAX
         }));
-        let answer = answer.map_err(|e| Fail::new(exit::UNREACHABLE, format!("{}: {e}", self.url)))?;
+        let answer = answer.map_err(|e| unanswered(&self.url, &e))?;
         if answer.status == 200 { Ok(()) } else { Err(refused(&self.url, &answer)) }
+    }
+
+    /// Sends a run. Says what it waits for, and that the run goes on if Ctrl-C ends the waiting.
+    pub(super) fn ask_run(&self, path: &str, body: &Value) -> Result<Value, Fail> {
+        let _busy = Busy::new(|| "waiting for the run".to_owned());
+        self.runtime.block_on(async {
+            tokio::select! {
+                answer = ask(&self.client, &self.url, self.key.as_ref(), path, Some(body)) => answer,
+                heard = tokio::signal::ctrl_c() => Err(match heard {
+                    Ok(()) => Fail::new(exit::WAITING, format!(
+                        "the run goes on at {}: `par runs list` shows it, and `par runs show` its outcome",
+                        self.url
+                    )),
+                    Err(e) => Fail::failed(e),
+                }),
+            }
+        })
     }
 
     /// Requests `path`, with `POST` if there is a body. Blocking.
@@ -173,12 +199,20 @@ async fn exchange(
         body: body.as_ref().map(String::as_bytes),
         deadline: Duration::from_millis(limits::RUN_MS_MAX + limits::MODEL_MS_MAX),
     };
-    let response =
-        client.exchange(ask).await.map_err(|e| Fail::new(exit::UNREACHABLE, format!("{url}: {e}")))?;
+    let response = client.exchange(ask).await.map_err(|e| unanswered(url, &e))?;
     if matches!(response.status, 200 | 202) {
         return Ok(response.body);
     }
     Err(refused(url, &response))
+}
+
+/// The error for a request without an answer.
+fn unanswered(url: &str, error: &EgressError) -> Fail {
+    let what = match error {
+        EgressError::Connect(why) => format!("no server answers at {url}: {why}"),
+        other => format!("{url}: {other}"),
+    };
+    Fail::new(exit::UNREACHABLE, what)
 }
 
 /// The error for a response that is not a success.
@@ -186,7 +220,10 @@ fn refused(url: &str, response: &Response) -> Fail {
     let problem: Value = serde_json::from_slice(&response.body).unwrap_or_default();
     let word = |name: &str| text::visible_line(problem.get(name).and_then(Value::as_str).unwrap_or_default());
     let code = match response.status {
-        401 => exit::UNAUTHENTICATED,
+        401 => {
+            let what = format!("the server at {url} does not accept this key: {KEY_PLACES}");
+            return Fail::new(exit::UNAUTHENTICATED, what);
+        }
         403 => exit::DENIED,
         // A missing object or a changed state is not a usage error.
         404 | 409 => exit::FAILED,

@@ -4,7 +4,7 @@
 use super::error::{QueryError, WordError};
 use super::tokens::words;
 use crate::ledger::entry::{Header, Kind};
-use crate::types::{Decision, RefusalClass, RunStatus, StepStatus, limits, text};
+use crate::types::{Decision, RefusalClass, RunStatus, StepStatus, limits, nearest, text};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde_json::Value;
@@ -87,7 +87,7 @@ impl Criterion {
             _ => {}
         }
         let known = Self::names().find(|known| *known == name).ok_or_else(|| {
-            let meant = text::nearest(name, Self::names().chain(["seq", "since", "until"]));
+            let meant = nearest(name, Self::names().chain(["seq", "since", "until"]));
             let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
             format!(
                 "unknown field `{}`, {meant}expected one of {}, seq, since and until; put text that contains \
@@ -113,7 +113,7 @@ impl Criterion {
         }
         let shown = text::visible_line(text::prefix(&want.value, limits::SHOWN_BYTES_MAX));
         let rest = if want.is_start { "*" } else { "" };
-        let meant = text::nearest(&want.value, known.iter().copied());
+        let meant = nearest(&want.value, known.iter().copied());
         let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
         let why = format!("unknown {name} `{shown}{rest}`, {meant}expected one of {}", known.join(", "));
         Some(QueryError::Word { word: format!("{name}:{shown}{rest}"), why: why.into() })

@@ -244,10 +244,10 @@ fn of_object(object: &ObjectFound, asked: &str) -> String {
         ObjectFound::Absent { folder, rest } | ObjectFound::Unreadable { canonical: folder, rest, .. } => {
             format!("{}/{rest}", folder.trim_end_matches('/'))
         }
-        ObjectFound::Content { folder, .. } => folder.clone(),
+        ObjectFound::Content { folder, .. } if asked.is_empty() => folder.clone(),
         // A server's own name says nothing about the call.
         ObjectFound::Fixed | ObjectFound::Outside if asked == "self" => String::new(),
-        ObjectFound::Fixed | ObjectFound::Outside => asked.to_owned(),
+        ObjectFound::Content { .. } | ObjectFound::Fixed | ObjectFound::Outside => asked.to_owned(),
     }
 }
 

@@ -1,0 +1,360 @@
+//! `par runs`: runs as a server or the files of a home have them.
+
+use super::exit::{self, Fail};
+use super::remote::Server;
+use super::table::{Cell, Column, Screen, Sheet, span};
+use super::{compose, local, query, reply, show};
+use crate::agent::{self, RunQuery, RunReply, RunRequest, RunStatus};
+use crate::auth::{self, Role};
+use crate::config::{Config, Home};
+use crate::gate::Approval;
+use crate::ledger::payload::RunRequestPayload;
+use crate::ledger::{Filter, Index, Ledger};
+use crate::policy::Door;
+use crate::types::{RunId, limits, text};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Runs {
+    /// List runs, newest first
+    List(List),
+    /// Show a run: its question, steps, answer, approvals and cost
+    Show(One),
+    /// Send the message of a run again, as a new run
+    Rerun(One),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Words of the message, and names of keys or users that must all match [default: every run]
+    query: Vec<String>,
+    /// Only runs with this status: done, denied, waiting, failed …
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Show only the newest runs, at most this many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    #[command(flatten)]
+    place: ServerPlace,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct One {
+    /// Id of the run, `run_…`
+    run: String,
+    #[command(flatten)]
+    place: ServerPlace,
+}
+
+#[derive(Debug, Args)]
+struct ServerPlace {
+    /// Use the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key;
+    /// needs no home here [env: PAR_URL]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+}
+
+/// Where runs are read from.
+enum RunSource {
+    Server(Box<Server>),
+    /// The files of a home, on which no server runs.
+    Files(Box<Config>, Ledger),
+}
+
+impl Runs {
+    pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        match self {
+            Self::List(list) => list.run(home, is_json),
+            Self::Show(one) => one.show(home, is_json),
+            Self::Rerun(one) => one.rerun(home, is_json),
+        }
+    }
+}
+
+impl ServerPlace {
+    fn open(&self, home: Home) -> Result<RunSource, Fail> {
+        if let Some(url) = self.url.clone().or_else(|| home.server_url()) {
+            return Ok(RunSource::Server(Box::new(Server::at(&url)?.checked()?)));
+        }
+        if let Some(server) = Server::of_home(&home)? {
+            return Ok(RunSource::Server(Box::new(server)));
+        }
+        let config = compose::load(home)?;
+        // Only the owner of the home reads its files.
+        auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
+        let ledger = compose::open_ledger(&config)?;
+        Ok(RunSource::Files(Box::new(config), ledger))
+    }
+}
+
+impl List {
+    fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        let status = self.status.as_deref().map(status).transpose()?;
+        let words = query::join(&self.query);
+        let filter = Filter::parse(&words).map_err(Fail::usage)?;
+        let rows = match self.place.open(home)? {
+            RunSource::Server(server) => self.on_server(&server, status, &words)?,
+            RunSource::Files(config, ledger) => {
+                let index = if filter.is_empty() { None } else { Some(index(&config)?) };
+                let asked = RunQuery { status, filter, limit: self.limit, ..RunQuery::default() };
+                let page =
+                    agent::list_runs(&ledger, index.as_ref(), &asked, |_| true).map_err(Fail::failed)?;
+                page.rows.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Fail::failed)?
+            }
+        };
+        if is_json {
+            rows.iter().try_for_each(show::json)?;
+        } else {
+            table(&rows)?;
+        }
+        Ok(exit::OK)
+    }
+
+    fn on_server(&self, server: &Server, status: Option<RunStatus>, words: &str) -> Result<Vec<Value>, Fail> {
+        let (mut rows, mut after) = (Vec::new(), String::new());
+        while rows.len() < self.limit {
+            let limit = (self.limit - rows.len()).min(limits::PAGE_ROWS_MAX);
+            let status = status.map_or_else(String::new, |status| format!("&status={}", status.as_str()));
+            let q = if words.is_empty() { String::new() } else { format!("&q={}", query::encoded(words)) };
+            let mut page = server.ask(&format!("/runs?limit={limit}{status}{q}{after}"), None)?;
+            if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+                rows.extend(items);
+            }
+            match page.get("next").and_then(Value::as_str) {
+                Some(next) => after = format!("&after={next}"),
+                None => break,
+            }
+        }
+        Ok(rows)
+    }
+}
+
+fn status(word: &str) -> Result<RunStatus, Fail> {
+    RunStatus::parse(word).ok_or_else(|| {
+        let shown = text::visible_line(word);
+        Fail::usage(format!("unknown status `{shown}`, expected the status of a run, such as `done`"))
+    })
+}
+
+/// The index, which a search needs, brought up to date.
+fn index(config: &Config) -> Result<Index, Fail> {
+    Index::open(&compose::files(config)).map_err(Fail::failed)
+}
+
+fn table(rows: &[Value]) -> Result<(), Fail> {
+    let screen = Screen::stdout();
+    let mut table = Sheet::new(&[
+        Column::Whole("run"),
+        Column::Whole("started"),
+        Column::Whole("status"),
+        Column::Cut("who"),
+        Column::Whole("calls"),
+        Column::Words("message"),
+    ]);
+    for row in rows {
+        table.push(vec![
+            word(row, "/run").into(),
+            Cell::written_time(&word(row, "/started"), &screen),
+            Cell::outcome(&word(row, "/status")),
+            word(row, "/who").into(),
+            word(row, "/calls").into(),
+            word(row, "/message").into(),
+        ]);
+    }
+    table.print(&screen)
+}
+
+/// A member on one line, empty if it is missing.
+fn word(value: &Value, at: &str) -> String {
+    match value.pointer(at) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(words)) => text::visible_line(words),
+        Some(other) => text::visible_line(&other.to_string()),
+    }
+}
+
+impl One {
+    fn id(&self) -> Result<RunId, Fail> {
+        RunId::parse(&self.run).ok_or_else(|| {
+            let shown = text::visible_line(text::prefix(&self.run, limits::SHOWN_BYTES_MAX));
+            Fail::usage(format!(
+                "`{shown}` is not the id of a run, expected `run_…`: `par runs list` shows the ids"
+            ))
+        })
+    }
+
+    fn show(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        let id = self.id()?;
+        let source = self.place.open(home)?;
+        let found = source.find(&id)?;
+        if is_json {
+            show::json(&found)?;
+            return Ok(exit::OK);
+        }
+        let asked = source.asked(&id, &found)?;
+        let screen = Screen::stdout();
+        let mut head = Sheet::bare(&[Column::Whole("name"), Column::Words("value")]);
+        let mut put = |name: &str, value: Cell| {
+            if !value.is_empty() {
+                head.push(vec![name.into(), value]);
+            }
+        };
+        put("run", id.as_str().into());
+        put("status", Cell::outcome(found.status.as_str()));
+        put("who", word(&asked, "/who").into());
+        put("started", Cell::written_time(&word(&asked, "/started"), &screen));
+        put("message", word(&asked, "/message").into());
+        put("limit", found.limit.clone().unwrap_or_default().into());
+        put("cost", cost(&found, &asked).into());
+        source.approvals(&id)?.iter().for_each(|approval| put("approval", answered(approval).into()));
+        if let Some(ledger) = &found.ledger {
+            let range = format!("{} to {}: par audit show run:{id}", ledger.first, ledger.last);
+            put("entries", range.into());
+        }
+        head.print(&screen)?;
+        show::line("")?;
+        reply::body(&found)?;
+        Ok(exit::OK)
+    }
+
+    fn rerun(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        let id = self.id()?;
+        let source = self.place.open(home)?;
+        let message = source.message(&id)?;
+        let made = match source {
+            RunSource::Server(server) => server.run("/agent/run", &json!({ "message": message }))?,
+            RunSource::Files(config, ledger) => {
+                // The lock is taken again by the run.
+                drop(ledger);
+                let request = RunRequest { message, ..RunRequest::default() };
+                local::run_here(*config, "run", async move |agent, principal| {
+                    agent.run(principal, Door::LOCAL, request).await
+                })?
+            }
+        };
+        reply::print(&made, is_json)
+    }
+}
+
+impl RunSource {
+    fn find(&self, id: &RunId) -> Result<RunReply, Fail> {
+        match self {
+            Self::Server(server) => {
+                let found = server.ask(&format!("/runs/{id}"), None)?;
+                serde_json::from_value(found).map_err(Fail::failed)
+            }
+            Self::Files(_, ledger) => agent::find_run(ledger, id, |_| true)
+                .map_err(|e| Fail::new(exit::UNVERIFIED, e))?
+                .ok_or_else(|| Fail::failed(format!("{id} is not in the ledger"))),
+        }
+    }
+
+    /// The run as a list shows it, and its message.
+    fn asked(&self, id: &RunId, found: &RunReply) -> Result<Value, Fail> {
+        match self {
+            Self::Server(server) => {
+                let page =
+                    server.ask(&format!("/runs?limit=1&q={}", query::encoded(&format!("run:{id}"))), None)?;
+                Ok(page.pointer("/items/0").cloned().unwrap_or_default())
+            }
+            Self::Files(config, ledger) => {
+                let damaged = |e: crate::ledger::ReadError| Fail::new(exit::UNVERIFIED, e);
+                let first = found.ledger.as_ref().map_or(0, |ledger| ledger.first);
+                let Some(stored) = ledger.reader().entry(first).map_err(damaged)? else {
+                    return Ok(Value::Null);
+                };
+                let names = auth::key_names_of(&compose::files(config));
+                let wall = stored.header.u64("wall_us").map(|us| crate::types::clock::Wall(us).rfc3339());
+                let message = stored.payload().map(|asked: RunRequestPayload| asked.message);
+                Ok(json!({
+                    "who": stored.header.str("principal").map(|principal| names.shown(principal)),
+                    "started": wall, "message": message,
+                }))
+            }
+        }
+    }
+
+    /// The whole message of the run. A list shows only its beginning.
+    fn message(&self, id: &RunId) -> Result<String, Fail> {
+        let found = self.find(id)?;
+        let asked = self.asked(id, &found)?;
+        let shown = asked.get("message").and_then(Value::as_str);
+        let Self::Server(server) = self else {
+            return shown
+                .map(str::to_owned)
+                .ok_or_else(|| Fail::failed(format!("the message of {id} was erased")));
+        };
+        let first = found.ledger.as_ref().map_or(0, |ledger| ledger.first);
+        match server.ask(&format!("/audit/entries/{first}"), None) {
+            Ok(entry) => match entry.pointer("/payload/message").and_then(Value::as_str) {
+                Some(message) => Ok(message.to_owned()),
+                None => Err(Fail::failed(format!("the message of {id} was erased"))),
+            },
+            // A caller who may not read the ledger has what the list shows, if that is all of it.
+            Err(fail) if fail.code == exit::DENIED => shown
+                .filter(|shown| shown.len() < limits::SHOWN_BYTES_MAX && !shown.contains('\\'))
+                .map(str::to_owned)
+                .ok_or_else(|| {
+                    Fail::new(
+                        exit::DENIED,
+                        format!(
+                            "this key cannot read the whole message of {id}: send it again with `par run`"
+                        ),
+                    )
+                }),
+            Err(fail) => Err(fail),
+        }
+    }
+
+    /// The approvals that the run asked for, as far as this caller may see them.
+    fn approvals(&self, id: &RunId) -> Result<Vec<Value>, Fail> {
+        let mut found = Vec::new();
+        let mut next = Some(0);
+        while let Some(after) = next {
+            let page = match self {
+                Self::Server(server) => match server.ask(&format!("/approvals?after={after}"), None) {
+                    Err(fail) if fail.code == exit::DENIED => return Ok(found),
+                    page => page?,
+                },
+                Self::Files(_, ledger) => {
+                    let page = Approval::list(ledger, None, after, limits::PAGE_ITEMS, |_| true);
+                    let (items, next) = page.map_err(Fail::failed)?;
+                    json!({ "items": items, "next": next })
+                }
+            };
+            let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
+            found.extend(items.filter(|one| word(one, "/run") == id.as_str()).cloned());
+            // A number from the files, a string over HTTP.
+            next = page.get("next").and_then(|next| next.as_u64().or_else(|| next.as_str()?.parse().ok()));
+        }
+        Ok(found)
+    }
+}
+
+/// An approval with the person who answered it.
+fn answered(approval: &Value) -> String {
+    let by = match word(approval, "/answer/principal") {
+        by if by.is_empty() => String::new(),
+        by => format!(" by {by}"),
+    };
+    let reason = match word(approval, "/answer/reason") {
+        reason if reason.is_empty() => String::new(),
+        reason => format!(": {reason}"),
+    };
+    format!("{} {}{by}{reason}", word(approval, "/id"), word(approval, "/state"))
+}
+
+/// What the model used, and the time from the request to the reply.
+fn cost(found: &RunReply, asked: &Value) -> String {
+    let usage = &found.usage;
+    let time = |at: &str| asked.pointer(at).and_then(Value::as_u64);
+    let took = time("/ended_us").zip(time("/started_us")).map(|(end, start)| span(end.saturating_sub(start)));
+    let took = took.map_or_else(String::new, |took| format!(", {took}"));
+    let (read, written) = (usage.input_tokens, usage.output_tokens);
+    let replies = match usage.model_calls {
+        1 => "1 reply".to_owned(),
+        count => format!("{count} replies"),
+    };
+    format!("{replies} of the model, {read} tokens read, {written} written{took}")
+}
