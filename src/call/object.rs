@@ -41,7 +41,7 @@ pub enum Object {
     },
     /// It lies in the tool's roots, and the rights of this host keep the tool's user from it.
     /// Whether a caller learns this depends on what the rules say about the path.
-    Unreadable(UnreadableObject),
+    Unreadable(Box<UnreadableObject>),
     /// Outside the tool's roots, or not accessible for another reason; the cases are not
     /// distinguished.
     Outside,

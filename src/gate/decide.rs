@@ -9,7 +9,7 @@ use super::point::Gate;
 use super::question::waiting;
 use super::refusal::{Judgement, Obstacle, refusal};
 use super::requested;
-use super::rules::{Rules, STALE};
+use super::rules::Rules;
 use super::subtree::{self, Below};
 use crate::auth::Principal;
 use crate::call::{Exclusion, Object, Prepared};
@@ -102,11 +102,7 @@ impl Gate {
     /// to the one that was shown.
     pub fn decide(&self, context: &CallContext<'_>, pending: Pending, prepared: Prepared) -> Decided {
         let mut object = self.recorded_object(&prepared.object);
-        let resource = if pending.is_stale() {
-            Err(Obstacle::by_policy(STALE))
-        } else {
-            self.resource(&pending, &prepared.object, &object)
-        };
+        let resource = self.resource(&pending, &prepared.object, &object);
         let (paths, unseen) = match self.paths_below(&pending, &prepared.object) {
             Ok(paths) => (paths, None),
             Err(obstacle) => (subtree::SubtreePaths::default(), Some(obstacle)),

@@ -3,6 +3,7 @@
 use super::pending::Pending;
 use super::point::Gate;
 use super::refusal::Obstacle;
+use super::rules::STALE;
 use crate::call::{Content, Listing, Object, UnreadableObject};
 use crate::policy;
 use crate::secrets::Clean;
@@ -24,6 +25,9 @@ impl Gate {
         object: &Object,
         recorded: &Clean<Value>,
     ) -> Result<policy::Resource, Obstacle> {
+        if pending.is_stale() {
+            return Err(Obstacle::by_policy(STALE));
+        }
         // A link led there; the path that policies would decide on cannot be recorded.
         if !recorded.found().is_none() {
             return Err(Obstacle::by_policy("the name of its object holds a secret"));
@@ -132,16 +136,7 @@ fn object_json(object: &Object) -> Value {
         }),
         Object::Outside => json!({ "is": "outside" }),
         Object::Absent { folder, rest } => json!({ "is": "absent", "folder": folder, "rest": rest }),
-        Object::Unreadable(UnreadableObject { at, rest, uid }) => json!({
-            "is": "unreadable",
-            "canonical": at.canonical,
-            "dev": at.id.dev.to_string(),
-            "ino": at.id.ino.to_string(),
-            "kind": at.kind,
-            "within": at.within,
-            "rest": rest,
-            "uid": uid,
-        }),
+        Object::Unreadable(unreadable) => unreadable_json(unreadable),
         Object::Path(path) => json!({
             "is": "path",
             "canonical": path.canonical,
@@ -151,6 +146,20 @@ fn object_json(object: &Object) -> Value {
             "within": path.within,
         }),
     }
+}
+
+fn unreadable_json(unreadable: &UnreadableObject) -> Value {
+    let UnreadableObject { at, rest, uid } = unreadable;
+    json!({
+        "is": "unreadable",
+        "canonical": at.canonical,
+        "dev": at.id.dev.to_string(),
+        "ino": at.id.ino.to_string(),
+        "kind": at.kind,
+        "within": at.within,
+        "rest": rest,
+        "uid": uid,
+    })
 }
 
 /// The content that an approval request is about, in words; `resource` is that of the request.

@@ -1,7 +1,7 @@
 //! Refusals: their class on the ledger, what people read, and what the model reads.
 
 use super::{Bench, LOGS, found};
-use crate::call::{Object, PathObject, UnreadableObject};
+use crate::call::{Object, UnreadableObject};
 use crate::gate::{CallRecord, Outcome, ToolResult};
 use crate::tools::ProposedCall;
 use crate::types::RefusalClass;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 fn unreadable(canonical: &str, rest: &str) -> Object {
     let Object::Path(at) = found(canonical, &[]) else { panic!("a path") };
-    Object::Unreadable(UnreadableObject { at: PathObject { ..at }, rest: rest.to_owned(), uid: 65_534 })
+    Object::Unreadable(Box::new(UnreadableObject { at, rest: rest.to_owned(), uid: 65_534 }))
 }
 
 impl Bench {

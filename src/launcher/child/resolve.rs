@@ -154,7 +154,8 @@ impl ResolveContext<'_> {
 }
 
 fn unreadable(at: PathObject, rest: String) -> Object {
-    Object::Unreadable(UnreadableObject { at, rest, uid: rustix::process::geteuid().as_raw() })
+    let uid = rustix::process::geteuid().as_raw();
+    Object::Unreadable(Box::new(UnreadableObject { at, rest, uid }))
 }
 
 /// Opens the object that was decided on, with `O_PATH`: the same path without links, the same
