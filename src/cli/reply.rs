@@ -63,8 +63,8 @@ pub(super) fn steps(steps: &[Step]) -> Result<(), Fail> {
     steps.iter().flat_map(|step| lines(step, &screen)).try_for_each(|line| show::line(&line))
 }
 
-/// A step: `✓ read_file /var/log/x   allow  ok  #12 #13  read-logs`. The class of a refusal replaces
-/// its status. What does not fit on one line of a terminal continues below the call.
+/// A step: `✓ read_file /var/log/x   allow  ok  #12 #13  read-logs`. The class of a refusal
+/// replaces its status. What does not fit on one line of a terminal continues below the call.
 fn lines(step: &Step, screen: &Screen) -> Vec<String> {
     let is_well = step.decision == Decision::Allow && step.status == StepStatus::Ok;
     let (tone, mark) = match step.decision {

@@ -1,8 +1,8 @@
 //! The known word that a mistyped one most likely stands for.
 
 /// The one of `known` that `word` is most likely a misspelling of: at most one edit for three
-/// characters, or three edits if both begin with the same three characters; and the first of several
-/// that are as near.
+/// characters, or three edits if both begin with the same three characters; and the first of
+/// several that are as near.
 ///
 /// An edit inserts, removes or replaces a character, or swaps two neighbours.
 #[must_use]

@@ -1,5 +1,6 @@
 //! The ledger of a home, and the first entries of a process.
 
+use super::access::check_readable;
 use crate::cli::exit::{self, Fail};
 use crate::cli::show;
 use crate::config::{self, Config};
@@ -33,7 +34,7 @@ pub(in crate::cli) fn files(config: &Config) -> Files {
 /// Opens the ledger for writing. Waits up to [`limits::LOCK_WAIT_MS_MAX`] for its lock.
 pub(in crate::cli) fn open_ledger(config: &Config) -> Result<Ledger, Fail> {
     let files = files(config);
-    super::check_readable(&config.home.data)?;
+    check_readable(&config.home.data)?;
     let lock = take_lock(&files).map_err(|e| match e {
         LockError::Held(_) => Fail::failed(e),
         LockError::File(..) => Fail::usage(e),

@@ -5,6 +5,7 @@
 //!
 //! # Layout
 //!
+//! * `access`: whether this user may read a home
 //! * `callers`: principals
 //! * `home`: the home folder
 //! * `runtime`: threads
@@ -16,6 +17,7 @@
 //! * `reading`: the ledger, for reading
 //! * `agent`: provider and agent
 
+mod access;
 mod callers;
 mod home;
 mod runtime;
@@ -27,11 +29,12 @@ mod ledger;
 mod reading;
 mod agent;
 
+pub(super) use access::check_readable;
 pub(super) use agent::{agent, provider};
 pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
 pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, start_drafts};
-pub(super) use reading::{NOTHING, check_readable, is_new, reader};
+pub(super) use reading::{NOTHING, is_new, reader};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};
 pub(super) use runtime::runtime;
 pub(super) use secrets::{load_secrets, model_key, secrets};

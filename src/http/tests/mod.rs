@@ -4,6 +4,7 @@ mod admin;
 mod client;
 mod doors;
 mod keys;
+mod own;
 mod reading;
 mod requests;
 mod serving;
