@@ -131,6 +131,6 @@ async fn the_nearest_permit_is_on_record_and_not_in_the_result() {
         json!({ "policy": "nginx", "origin": "p.cedar:1", "why": "is for `/var/log/nginx`" })
     );
     let told: Value = serde_json::from_str(&result.text()).expect("JSON");
-    assert_eq!(told["error"], json!("no policy permits it"));
+    assert_eq!(told["error"], json!("no policy permits this call"));
     assert!(!result.text().contains("nginx") && result.record().policies.is_empty(), "{}", result.text());
 }
