@@ -50,7 +50,7 @@ fn a_policy_in_shadow_mode_is_only_reported() {
     let both = format!("{PERMIT_ALL}{}{gate}", asks("g", "day", ""));
     check(&both, ("needs_approval", "g"), Some(("needs_approval", "g s", 0)));
     // A shadow permit does not make an approval count, and offers no tool.
-    check(&format!("{permit}{}", asks("g", "day", "")), ("deny", "g"), Some(("needs_approval", "g", 0)));
+    check(&format!("{permit}{}", asks("g", "day", "")), ("deny", ""), Some(("needs_approval", "g", 0)));
     let manifest = catalog().find("health_check").expect("tool");
     assert!(!load(&permit).may_offer(&subject(Role::Operator), &session(catalog()), manifest));
     assert!(load(PERMIT_ALL).may_offer(&subject(Role::Operator), &session(catalog()), manifest));
