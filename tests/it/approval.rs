@@ -167,7 +167,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn post(server: &Server, key: &str, approval: &Value, body: &Value) -> Answer {
+pub(crate) fn post(server: &Server, key: &str, approval: &Value, body: &Value) -> Answer {
     let headers = format!("Authorization: Bearer {key}\r\nContent-Type: application/json\r\n");
     let path = format!("/approvals/{}", approval["id"].as_str().expect("id"));
     server.send("POST", &path, &headers, body.to_string().as_bytes())

@@ -1,8 +1,8 @@
 //! An approval answered on its page, and what is refused there.
 
-use crate::approval::People;
+use crate::approval::{self, People};
 use crate::support::{Answer, Server, text};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
 /// Made by the page's script at login, and kept in the tab.
@@ -73,7 +73,14 @@ fn hostile_arguments_are_visible_text_on_a_bounded_page_and_in_a_terminal() {
         }
         page
     };
-    for words in hostile() {
+    // All are about this host, and one question is open for an object at a time: each is refused
+    // before the next is asked, and the first of the list stays open.
+    let mut before: Option<Value> = None;
+    for words in hostile().into_iter().rev() {
+        if let Some(asked) = before.take() {
+            let no = json!({ "answer": "refuse", "card": asked["card"] });
+            assert_eq!(approval::post(&server, &people.ben, &asked, &no).status, 200);
+        }
         let message = format!("note(words={})", json!(words));
         let (_, asked) = people.ask(&server, &message);
         assert_eq!(asked["arguments"]["words"], words, "the data itself is whole");
@@ -86,6 +93,7 @@ fn hostile_arguments_are_visible_text_on_a_bounded_page_and_in_a_terminal() {
         let shown = people.home.expect(0, &["approval", "show", id]);
         clean("approval show", &shown);
         assert!(shown.len() > words.chars().count(), "a person sees all of it");
+        before = Some(asked);
     }
     let list = look("/ui/approvals");
     assert!(list.contains("&lt;script&gt;alert(1)"), "{list}");
