@@ -1,6 +1,6 @@
 //! An approval answered on its page, and what is refused there.
 
-use crate::approval::{People, post as approval_post};
+use crate::approval::{self, People};
 use crate::support::{Answer, Server, text};
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ fn hostile_arguments_are_visible_text_on_a_bounded_page_and_in_a_terminal() {
     for words in hostile().into_iter().rev() {
         if let Some(asked) = before.take() {
             let no = json!({ "answer": "refuse", "card": asked["card"] });
-            assert_eq!(approval_post(&server, &people.ben, &asked, &no).status, 200);
+            assert_eq!(approval::post(&server, &people.ben, &asked, &no).status, 200);
         }
         let message = format!("note(words={})", json!(words));
         let (_, asked) = people.ask(&server, &message);
