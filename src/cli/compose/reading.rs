@@ -20,7 +20,7 @@ pub(in crate::cli) fn reader(config: &Config) -> Result<Reader, Fail> {
 pub(in crate::cli) const NOTHING: &str =
     "nothing is recorded yet: the ledger begins with the first run, key or start of a server";
 
-/// Whether the home never had a ledger: no file of one exists, and neither does its high-water mark.
+/// Whether the home never had a ledger: neither a file of one nor its high-water mark exists.
 pub(in crate::cli) fn is_new(files: &Files) -> bool {
     ![files.ledger(), files.high_water(), files.state(), files.index()].iter().any(|path| path.exists())
 }
