@@ -291,7 +291,7 @@ fn a_call_that_needs_a_person_waits_and_runs_nothing() {
         "policies/50-ask.cedar",
         r#"@id("ask-first")
 @require_confirm("")
-forbid (principal, action == PAR::Action::"health_check", resource)
+forbid (principal, action in [PAR::Action::"health_check", PAR::Action::"list_dir"], resource)
 unless { context.call.approved == "confirmed" || context.call.approved == "approved" };
 "#,
     );
@@ -312,7 +312,11 @@ unless { context.call.approved == "confirmed" || context.call.approved == "appro
     let found = server.get(&viewer, &format!("/runs/{}", reply["run"].as_str().expect("run")));
     assert_eq!((found.status, &found.json()["status"]), (200, &json!("waiting")));
     assert_eq!(server.stop(), Some(0));
+    // One question is open for an object: the next call is refused, with the approval's id.
     let run = home.par(&["run", "health_check()"]);
+    let approval = step["result"]["approval"].as_str().expect("approval");
+    assert!(text(&run.stdout).contains(&format!("already asked: {approval}")), "{}", text(&run.stdout));
+    let run = home.par(&["run", "list_dir(path=\"/var/log\")"]);
     assert_eq!(run.status.code(), Some(4), "{}", text(&run.stderr));
     home.expect(0, &["audit", "verify"]);
 }
