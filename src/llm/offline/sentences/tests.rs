@@ -1,0 +1,106 @@
+//! Every sentence has its steps, and a text stays one argument.
+
+use super::super::form::words;
+use super::{Meaning, NamedFolders, SENTENCES, Understood, understand};
+use crate::llm::ToolOffer;
+use std::fmt::Write as _;
+
+const TOOLS: [&str; 9] = [
+    "deploy",
+    "git_clone",
+    "health_check",
+    "http_get",
+    "list_dir",
+    "read_file",
+    "search_files",
+    "service_restart",
+    "tail_file",
+];
+
+fn offered(names: &[&str]) -> Vec<ToolOffer> {
+    let offer = |name: &&str| ToolOffer {
+        name: (*name).to_owned(),
+        summary: String::new(),
+        input: serde_json::json!({}),
+    };
+    names.iter().map(offer).collect()
+}
+
+fn told(message: &str, tools: &[&str]) -> String {
+    let folders = NamedFolders { logs: "/var/log".into(), workspace: "/srv/par/workspace".into() };
+    match understand(&words(message), &folders, &offered(tools)) {
+        None => "not understood".to_owned(),
+        Some(Understood::Answer(text)) => text,
+        Some(Understood::Calls(calls)) => {
+            let lines: Vec<String> =
+                calls.iter().map(|call| format!("{} {}", call.tool, call.arguments)).collect();
+            lines.join("\n")
+        }
+    }
+}
+
+/// Each example with its steps, as `sentences.out` has them: at least thirty.
+#[test]
+fn the_sentences_of_an_operators_day_have_their_steps() {
+    assert!(SENTENCES.len() >= 30);
+    let mut found = String::new();
+    for sentence in &SENTENCES {
+        writeln!(found, "> {}\n{}\n", sentence.example, told(sentence.example, &TOOLS)).expect("text");
+    }
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/llm/offline/sentences.out");
+    if std::fs::read_to_string(&golden).unwrap_or_default() != found {
+        let new = golden.with_extension("new");
+        std::fs::write(&new, &found).expect("written");
+        panic!("the steps differ from {}: compare {}", golden.display(), new.display());
+    }
+}
+
+/// Each form is reached by some message: its own words, with a value in each slot.
+#[test]
+fn every_form_means_what_its_example_means() {
+    for sentence in &SENTENCES {
+        for form in sentence.forms {
+            let said: Vec<&str> = form
+                .split(' ')
+                .filter(|word| !word.starts_with('['))
+                .map(|word| match word {
+                    "{path}" => "/var/log/x",
+                    "{number}" => "7",
+                    "{url}" => "http://localhost:80/",
+                    word if word.starts_with('{') => "value",
+                    word => word.split('|').next().unwrap_or_default(),
+                })
+                .collect();
+            let said = said.join(" ");
+            let tools = |told: String| -> Vec<String> {
+                let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+                told.lines().map(first).collect()
+            };
+            let (is, ought) = (told(&said, &TOOLS), told(sentence.example, &TOOLS));
+            assert_eq!(tools(is), tools(ought), "{said:?} of {:?}", sentence.example);
+        }
+    }
+}
+
+#[test]
+fn a_sentence_about_a_tool_that_is_off_says_so() {
+    let text = told("restart nginx", &["list_dir"]);
+    assert!(text.contains("`service_restart`, which is not on"), "{text}");
+    assert_eq!(told("how is this server doing?", &["health_check"]), "health_check {}");
+    assert_eq!(told("delete the logs", &TOOLS), "not understood");
+    let of_commands = |sentence: &&super::Sentence| matches!(sentence.means, Meaning::Command(_));
+    assert_eq!(SENTENCES.iter().filter(of_commands).count(), 2);
+}
+
+/// What a person types stays data: no quote, brace or name of a folder in it changes the call.
+#[test]
+fn a_text_is_one_argument_whatever_is_in_it() {
+    let check = |message: &str, expect: &str| assert_eq!(told(message, &TOOLS), expect, "{message}");
+    check(
+        r#"search syslog for 'a","path":"/etc'"#,
+        r#"search_files {"path":"/var/log/syslog","pattern":"a\",\"path\":\"/etc"}"#,
+    );
+    check("find @logs in /x", r#"search_files {"path":"/x","pattern":"@logs"}"#);
+    check("find {path} in /x", r#"search_files {"path":"/x","pattern":"{path}"}"#);
+    check("show @workspace", r#"read_file {"path":"/var/log/@workspace"}"#);
+}
