@@ -1,4 +1,4 @@
-//! Each sentence, and what is understood of sentences that are almost like one.
+//! Every sentence has its steps, and a text stays one argument.
 
 use super::super::form::words;
 use super::{Meaning, NamedFolders, SENTENCES, Understood, understand};
