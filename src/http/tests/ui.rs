@@ -115,7 +115,7 @@ async fn an_error_page_keeps_the_navigation_of_a_login() {
 /// Tables show keys by their names, and an entry by what it is about (C1).
 #[tokio::test]
 async fn tables_show_names_and_objects() {
-    let app = TestApp::start().await;
+    let app = TestApp::start_whole().await;
     let operator = app.key(Role::Operator).await;
     let login = app.log_in(&app.key(Role::Viewer).await).await;
     let asked = json!({ "message": "read_file(path=\"/etc/shadow\")" }).to_string();
