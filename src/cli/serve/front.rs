@@ -76,7 +76,9 @@ fn front(
     // Before anything is logged.
     let model_key = compose::model_key(&config)?;
     let secrets = compose::secrets(&config, model_key.as_ref())?;
-    logs::start(config.log, Verbosity::Server, secrets.clone());
+    // Quickstart prints for a person, who would have to read around the log lines.
+    let verbosity = if what == "quickstart" { Verbosity::Command } else { Verbosity::Server };
+    logs::start(config.log, verbosity, secrets.clone());
     let notify = Notify::open()?;
     let rules = compose::load_or_close(&config)?;
     let provider = compose::provider(&config, model_key, &secrets)?;
