@@ -126,7 +126,7 @@ pub(super) async fn answer(
     let reason = field(&fields, "reason").trim();
     let answer = Answer {
         grant,
-        card: None,
+        card: Some(field(&fields, "card").to_owned()).filter(|card| !card.is_empty()),
         call_hash: Some(field(&fields, "call_hash").to_owned()),
         reason: (!reason.is_empty()).then(|| reason.to_owned()),
     };
@@ -219,6 +219,7 @@ fn form(visitor: &Visitor, approval: &Approval, risk: Option<&str>) -> Markup {
         form.answer method="post" action={ "/ui/approvals/" (approval.id) } {
             input type="hidden" name="token" value=(visitor.login().form_token);
             input type="hidden" name="call_hash" value=(approval.call_hash);
+            @if let Some(card) = &approval.card { input type="hidden" name="card" value=(card); }
             // The script fills it with the proof that the login left in this tab, and only then
             // enables the buttons.
             input type="hidden" name="proof" data-proof="kept" autocomplete="off";
