@@ -58,6 +58,9 @@ fn a_change_while_the_server_runs_is_shown_everywhere_and_nothing_runs() {
         ("/ui/", page("/ui/"), "chain ✗ broken at 6"),
         ("/ui/", page("/ui/"), way_out),
         ("/ui/runs", page("/ui/runs"), "chain ✗ broken at 6"),
+        // A key by its name and user, not by its id (C1).
+        ("/ui/runs", page("/ui/runs"), ">asker (ana)<"),
+        ("/ui/", page("/ui/"), ">asker (ana)<"),
         ("/ui/health", page("/ui/health"), "degraded"),
         ("/ui/health", page("/ui/health"), way_out),
         ("the log", server.log(), "THE LEDGER IS DAMAGED"),
