@@ -1,27 +1,16 @@
-//! Reads a ledger's files, and says what is wrong for a person if that is not possible.
+//! Why the files of a ledger cannot be read, for a person.
 
 use crate::cli::exit::Fail;
-use crate::config::Config;
-use crate::ledger::{Files, Reader};
+use crate::ledger::Files;
 use rustix::fs::stat;
 use std::io::ErrorKind;
 use std::path::Path;
-
-/// Opens the ledger for reading.
-pub(in crate::cli) fn reader(config: &Config) -> Result<Reader, Fail> {
-    check_readable(&config.home.data)?;
-    let files = super::files(config);
-    if is_new(&files) {
-        return Err(Fail::failed(NOTHING));
-    }
-    Reader::open(&files.ledger()).map_err(Fail::failed)
-}
 
 /// Says that the home has no ledger yet.
 pub(in crate::cli) const NOTHING: &str =
     "nothing is recorded yet: the ledger begins with the first run, key or start of a server";
 
-/// Whether the home never had a ledger: no file of one exists, and neither does its high-water mark.
+/// Whether the home never had a ledger: it has no file of one, and no high-water mark.
 pub(in crate::cli) fn is_new(files: &Files) -> bool {
     ![files.ledger(), files.high_water(), files.state(), files.index()].iter().any(|path| path.exists())
 }
