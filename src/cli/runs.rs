@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Subcommand)]
 pub(super) enum RunsCommand {
     /// List runs, newest first
-    List(ListRuns),
+    List(RunList),
     /// Show a run: its question, steps, answer, approvals and cost
     Show(One),
     /// Send the message of a run again, as a new run
@@ -26,7 +26,7 @@ pub(super) enum RunsCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ListRuns {
+pub(super) struct RunList {
     /// Words of the message, and names of keys or users that must all match [default: every run]
     query: Vec<String>,
     /// Only runs with this status: done, denied, waiting, failed …
@@ -88,7 +88,7 @@ impl ServerPlace {
     }
 }
 
-impl ListRuns {
+impl RunList {
     fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         let status = self.status.as_deref().map(status).transpose()?;
         let words = query::join(&self.query);

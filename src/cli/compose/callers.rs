@@ -7,7 +7,8 @@ use crate::ledger::Ledger;
 
 /// The users of this host who may use PAR without a key.
 pub(in crate::cli) fn os_users(config: &Config) -> Result<OsUsers, Fail> {
-    OsUsers::resolve(&config.local_role, &config.os_users).map_err(Fail::usage)
+    OsUsers::resolve(&config.local_role, &config.os_users)
+        .map_err(|e| Fail::usage(format!("{}: {e}", config.home.file().display())))
 }
 
 /// Opens the keys of a home.

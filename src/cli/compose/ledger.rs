@@ -1,13 +1,13 @@
 //! The ledger of a home, and the first entries of a process.
 
-use super::access::check_readable;
+use super::reading::{NOTHING, check_readable, is_new};
 use crate::cli::exit::{self, Fail};
 use crate::cli::show;
 use crate::config::{self, Config};
 use crate::gate::{self, Rules};
 use crate::launcher::Report;
 use crate::ledger::payload::{ConfigLoadPayload, ConfigValue, StartPayload};
-use crate::ledger::{Anchor, Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Rotation};
+use crate::ledger::{Anchor, Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Reader, Rotation};
 use crate::secrets::Secrets;
 use crate::types::limits;
 use crate::{agent, auth, rules};
@@ -29,6 +29,16 @@ pub(in crate::cli) fn files(config: &Config) -> Files {
         },
         ..Files::below(&config.home.data)
     }
+}
+
+/// Opens the ledger for reading.
+pub(in crate::cli) fn reader(config: &Config) -> Result<Reader, Fail> {
+    check_readable(&config.home.data)?;
+    let files = files(config);
+    if is_new(&files) {
+        return Err(Fail::failed(NOTHING));
+    }
+    Reader::open(&files.ledger()).map_err(Fail::failed)
 }
 
 /// Opens the ledger for writing. Waits up to [`limits::LOCK_WAIT_MS_MAX`] for its lock.

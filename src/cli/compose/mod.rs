@@ -5,7 +5,6 @@
 //!
 //! # Layout
 //!
-//! * `access`: whether this user may read a home
 //! * `callers`: principals
 //! * `home`: the home folder
 //! * `runtime`: threads
@@ -13,11 +12,10 @@
 //! * `rules`: tools and policies
 //! * `secrets`: values to replace
 //! * `logs`: log lines
+//! * `reading`: why the files of a ledger cannot be read
 //! * `ledger`: the ledger and its first entries
-//! * `reading`: the ledger, for reading
 //! * `agent`: provider and agent
 
-mod access;
 mod callers;
 mod home;
 mod runtime;
@@ -25,16 +23,15 @@ mod users;
 mod rules;
 mod secrets;
 pub(super) mod logs;
-mod ledger;
 mod reading;
+mod ledger;
 mod agent;
 
-pub(super) use access::check_readable;
 pub(super) use agent::{agent, provider};
 pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
-pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, start_drafts};
-pub(super) use reading::{NOTHING, is_new, reader};
+pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, reader, start_drafts};
+pub(super) use reading::{NOTHING, check_readable, is_new};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};
 pub(super) use runtime::runtime;
 pub(super) use secrets::{load_secrets, model_key, secrets};
