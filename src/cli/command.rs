@@ -57,7 +57,7 @@ enum Command {
     Run(run::Run),
     /// List runs, show one, or send its message again
     #[command(subcommand)]
-    Runs(runs::Runs),
+    Runs(runs::PastRuns),
     /// List, show, approve and deny calls that wait for a person's approval
     Approval(approval::Approvals),
     /// Create, list and revoke API keys
