@@ -57,7 +57,7 @@ enum Command {
     Run(run::Run),
     /// List runs, show one, or send its message again
     #[command(subcommand)]
-    Runs(runs::RunsCommand),
+    Runs(runs::PastRuns),
     /// List, show, approve and deny calls that wait for a person's approval
     Approval(approval::Approvals),
     /// Print a link that opens a login for answering approvals on the dashboard

@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum RunsCommand {
+pub(super) enum PastRuns {
     /// List runs, newest first
     List(RunList),
     /// Show a run: its question, steps, answer, approvals and cost
@@ -62,7 +62,7 @@ enum RunSource {
     Files(Box<Config>, Ledger),
 }
 
-impl RunsCommand {
+impl PastRuns {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         match self {
             Self::List(list) => list.run(home, is_json),

@@ -69,8 +69,17 @@ impl Decided {
             ..self.payload
         };
         let facts = Facts { policies: Vec::new(), ..self.facts };
-        let reason = refusal(why, &[]);
-        Self { facts, payload, word: Decision::Deny, reason, next: Next::Nothing, counted: None, ..self }
+        let (reason, class) = (refusal(why, &[]), Some(RefusalClass::Person));
+        Self {
+            facts,
+            payload,
+            word: Decision::Deny,
+            class,
+            reason,
+            next: Next::Nothing,
+            counted: None,
+            ..self
+        }
     }
 
     pub(super) fn draft(&self) -> Draft {

@@ -368,7 +368,9 @@ fn what_cannot_be_verified_is_named() {
         assert!(expect.iter().all(|words| told.contains(words)), "{expect:?}: {told}");
         assert!(!never.iter().any(|words| told.contains(words)), "{never:?}: {told}");
     };
-    verify(&["the ledger is empty: ledger.db is missing"], &["warning"]);
+    let new = home.par(&["audit", "verify"]);
+    assert_eq!(new.status.code(), Some(5));
+    assert!(text(&new.stderr).contains("nothing is recorded yet"), "{}", text(&new.stderr));
     home.expect(0, &["run", "health_check()"]);
     let (ledger, kept) = (home.path("data/ledger.db"), home.path("data/kept"));
     std::fs::rename(&ledger, &kept).expect("moved");

@@ -15,6 +15,9 @@ use serde_json::Value;
 /// Maximum length of the resource's name, which may be a path, in characters.
 const OBJECT_CHARS_MAX: usize = 1_000;
 
+/// Maximum length of the question and of the model's words, in bytes. The page stays below 100 KB.
+const WORDS_BYTES_MAX: usize = 4 << 10;
+
 /// Everything that is shown of an approval, apart from its answer.
 pub(super) fn card(visitor: &Visitor, approval: &Approval, risk: Option<&str>) -> Markup {
     let all = serde_json::to_value(approval).unwrap_or_default();
@@ -23,7 +26,7 @@ pub(super) fn card(visitor: &Visitor, approval: &Approval, risk: Option<&str>) -
         @if let Some(question) = shown.get("question").and_then(Value::as_str) {
             section.card aria-labelledby="question" {
                 h2 #question { "The question" }
-                (block(question, limits::BLOCK_BYTES_MAX, "The question"))
+                (block(question, WORDS_BYTES_MAX, "The question"))
             }
         }
         (call(approval, &all, shown, risk))
@@ -37,7 +40,7 @@ pub(super) fn card(visitor: &Visitor, approval: &Approval, risk: Option<&str>) -
             section.card aria-labelledby="said" {
                 h2 #said { "The model's words" }
                 p { "The model's explanation, which is untrusted:" }
-                (block(said, limits::BLOCK_BYTES_MAX, "The model's explanation"))
+                (block(said, WORDS_BYTES_MAX, "The model's explanation"))
             }
         }
     }
@@ -47,9 +50,14 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
     let on = approval.resource.get("id").and_then(Value::as_str).unwrap_or("–");
     let on = format::line(on, OBJECT_CHARS_MAX);
     let arguments = serde_json::to_string_pretty(&approval.arguments).unwrap_or_default();
-    let (_, missing) = format::block(&arguments, limits::BLOCK_BYTES_MAX);
     let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
     let script = shown.get("script").filter(|script| script.is_object());
+    let is_cut = |words: &str, bytes_max| format::block(words, bytes_max).1.is_some();
+    let is_cut = is_cut(&arguments, limits::BLOCK_BYTES_MAX)
+        || text(shown, "question").is_some_and(|words| is_cut(&words, WORDS_BYTES_MAX))
+        || script
+            .and_then(|script| text(script, "text"))
+            .is_some_and(|words| is_cut(&words, limits::BLOCK_BYTES_MAX));
     html! {
         section.card aria-labelledby="call" {
             h2 #call { "This exact call would run, once" }
@@ -79,8 +87,8 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
                     (block(&words, limits::BLOCK_BYTES_MAX, "The script"))
                 }
             }
-            @if missing.is_some() || on.ends_with('…') {
-                p.notice { "This page does not show the whole call. Read all of it before you approve: "
+            @if is_cut || on.ends_with('…') {
+                p.notice { "This page does not show the whole card. Read all of it before you approve: "
                     code { "par approval show " (approval.id) } }
             }
         }
