@@ -237,7 +237,7 @@ fn a_power_is_explained_like_a_call() {
     let told = home.expect(0, &["policy", "explain", "run"]);
     assert!(told.starts_with("allow  operators-run\n"), "{told}");
     let told = home.expect(3, &["policy", "explain", "audit_read", "--as", "operator"]);
-    assert!(told.starts_with("deny   no policy permits it"), "{told}");
+    assert!(told.starts_with("deny  no policy permits it"), "{told}");
     assert!(told.contains("advice: ask for a key with the role viewer"), "{told}");
     let told = home.expect(3, &["policy", "explain", "run_read"]);
     assert!(

@@ -15,8 +15,10 @@ use serde_json::Value;
 /// Maximum length of the resource's name, which may be a path, in characters.
 const OBJECT_CHARS_MAX: usize = 1_000;
 
-/// Maximum length of the question and of the model's words, in bytes. The page stays below 100 KB.
-const WORDS_BYTES_MAX: usize = 4 << 10;
+/// Maximum lengths of the arguments, and of the question and the model's words, in bytes. The page
+/// stays below 100 KB, even where each character takes five.
+const ARGUMENTS_BYTES_MAX: usize = 12 << 10;
+const WORDS_BYTES_MAX: usize = 2 << 10;
 
 /// Everything that is shown of an approval, apart from its answer.
 pub(super) fn card(visitor: &Visitor, approval: &Approval, risk: Option<&str>) -> Markup {
@@ -53,7 +55,7 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
     let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
     let script = shown.get("script").filter(|script| script.is_object());
     let is_cut = |words: &str, bytes_max| format::block(words, bytes_max).1.is_some();
-    let is_cut = is_cut(&arguments, limits::BLOCK_BYTES_MAX)
+    let is_cut = is_cut(&arguments, ARGUMENTS_BYTES_MAX)
         || text(shown, "question").is_some_and(|words| is_cut(&words, WORDS_BYTES_MAX))
         || script
             .and_then(|script| text(script, "text"))
@@ -80,7 +82,7 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
                 @if let Some(card) = text(all, "card") { dt { "card" } dd { code { (format::line(&card, 64)) } } }
             }
             p { "Arguments, proposed by the model:" }
-            (block(&arguments, limits::BLOCK_BYTES_MAX, "Arguments"))
+            (block(&arguments, ARGUMENTS_BYTES_MAX, "Arguments"))
             @if let Some(words) = script.and_then(|script| text(script, "text")) {
                 details {
                     summary { "The script" }
