@@ -108,3 +108,22 @@ fn a_home_without_a_record_is_upgraded_only_by_name() {
     let done = home.expect(0, &["init", "--upgrade"]);
     assert_eq!(done.lines().count(), 1, "{done}");
 }
+
+/// A home of an earlier version whose trusted tools have no output schema: a start refuses them,
+/// and the upgrade leads out by name.
+#[test]
+fn manifests_of_an_earlier_version_are_replaced_by_name() {
+    let home = TestHome::init();
+    std::fs::remove_file(home.path("etc/shipped.txt")).expect("removed");
+    let name = "tools.d/health_check.toml";
+    let shipped = read(&home, name);
+    let (earlier, _) = shipped.split_once("[output_schema").expect("a schema");
+    std::fs::write(home.path("etc").join(name), earlier).expect("manifest");
+    let refused = home.par(&["init", "--upgrade", "--apply"]);
+    let told = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("needs `[output_schema]`") && told.contains("`--restore FILE`"), "{told}");
+    home.expect(0, &["init", "--upgrade", "--apply", "--restore", name]);
+    assert_eq!(read(&home, name), shipped);
+    home.expect(0, &["run", "health_check()"]);
+}

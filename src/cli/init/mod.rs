@@ -50,7 +50,7 @@ pub(super) struct Init {
     /// With `--upgrade`: write what it shows
     #[arg(long, requires = "upgrade")]
     apply: bool,
-    /// With `--upgrade`: add this shipped file although it was removed
+    /// With `--upgrade`: take this shipped file, although it was removed or edited
     #[arg(long, requires = "upgrade", value_name = "FILE")]
     restore: Vec<String>,
 }

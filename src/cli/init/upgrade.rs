@@ -25,6 +25,8 @@ enum ShippedChange {
     Removed,
     /// It is not there, and the home does not know whether it ever was: it is not added.
     Unknown,
+    /// Edited here, and named to be replaced.
+    Replace,
     /// Nothing.
     Current,
 }
@@ -34,6 +36,7 @@ impl ShippedChange {
         match self {
             Self::Add => "add",
             Self::Update => "update",
+            Self::Replace => "replace",
             Self::Differ => "differs",
             Self::Removed => "removed",
             Self::Unknown => "absent",
@@ -45,6 +48,7 @@ impl ShippedChange {
         match self {
             Self::Add => "new in this version",
             Self::Update => "as shipped before; this version ships another",
+            Self::Replace => "edited here; `--restore` takes the shipped file in its place",
             Self::Differ => "edited here, and this version ships another: take over what you want by hand",
             Self::Removed => "removed here, so it stays away; `--restore` adds it again",
             Self::Unknown => "not here, and this home has no record of it; `--restore` adds it",
@@ -53,7 +57,7 @@ impl ShippedChange {
     }
 
     fn writes(self) -> bool {
-        matches!(self, Self::Add | Self::Update)
+        matches!(self, Self::Add | Self::Update | Self::Replace)
     }
 }
 
@@ -105,7 +109,9 @@ fn write(
         }
     }
     if let Err(e) = compose::load_rules(config) {
-        return Err(Fail::usage(format!("{e}\npar: nothing was upgraded: every file is as it was")));
+        return Err(Fail::usage(format!(
+            "{e}\npar: nothing was upgraded: every file is as it was. `--restore FILE` takes a shipped file in place of yours"
+        )));
     }
     let entries = files.iter().filter_map(|file| {
         let digest = match file.change {
@@ -114,7 +120,7 @@ fn write(
                 before.and_then(|record| record.digest(file.name))
             }
             ShippedChange::Unknown => None,
-            ShippedChange::Add | ShippedChange::Update | ShippedChange::Current => {
+            ShippedChange::Add | ShippedChange::Update | ShippedChange::Replace | ShippedChange::Current => {
                 Some(Digest::sha256(file.text.as_bytes()))
             }
         };
@@ -133,7 +139,9 @@ fn write(
 fn print(home: &Home, files: &[ShippedFile], apply: bool, is_json: bool) -> Result<(), Fail> {
     let etc = home.etc.display();
     let difference = |file: &ShippedFile| match (file.change, &file.here) {
-        (ShippedChange::Differ, Some(here)) => unified(&normal(file.name, here), file.text),
+        (ShippedChange::Differ | ShippedChange::Replace, Some(here)) => {
+            unified(&normal(file.name, here), file.text)
+        }
         _ => String::new(),
     };
     if is_json {
@@ -182,6 +190,7 @@ impl ShippedFile {
         let here = here.map_err(|e| Fail::failed(format!("{}: {e}", path.display())))?;
         let then = record.and_then(|record| record.digest(name));
         let now = Digest::sha256(text.as_bytes());
+        let is_named = restore.iter().any(|one| one == name);
         let change = match &here {
             Some(here) => {
                 let here = normal(name, here);
@@ -190,11 +199,12 @@ impl ShippedFile {
                     _ if digest == now => ShippedChange::Current,
                     // The configuration is a person's: it is never replaced.
                     Some(then) if digest == then && name != "par.toml" => ShippedChange::Update,
+                    _ if is_named && name != "par.toml" => ShippedChange::Replace,
                     Some(then) if then == now => ShippedChange::Current,
                     _ => ShippedChange::Differ,
                 }
             }
-            None if restore.iter().any(|one| one == name) => ShippedChange::Add,
+            None if is_named => ShippedChange::Add,
             None if then.is_some() => ShippedChange::Removed,
             None if record.is_some() => ShippedChange::Add,
             None => ShippedChange::Unknown,
