@@ -28,7 +28,7 @@ pub(super) fn card(visitor: &Visitor, approval: &Approval, risk: Option<&str>) -
         @if let Some(question) = shown.get("question").and_then(Value::as_str) {
             section.card aria-labelledby="question" {
                 h2 #question { "The question" }
-                (block(question, WORDS_BYTES_MAX, "The question"))
+                (block(question, WORDS_BYTES_MAX, "The message"))
             }
         }
         (call(approval, &all, shown, risk))
