@@ -12,7 +12,7 @@ use crate::ledger::payload::RunReplyPayload;
 use crate::ledger::tree::leaf;
 use crate::ledger::tree::proof::is_included;
 use crate::types::json::{canonical, parse_strict};
-use crate::types::{Digest, digest, limits};
+use crate::types::{Digest, digest, limits, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize as _;
@@ -179,6 +179,7 @@ fn is_whole(run: &str, entries: &[(Header, Option<Value>)]) -> Result<(), ProofE
     let mut seqs = BTreeSet::new();
     for (header, _) in entries {
         if header.str("run") != Some(run) {
+            let run = text::visible_line(text::prefix(run, limits::SHOWN_BYTES_MAX));
             return Err(ProofError::malformed(format!("entry {} does not belong to {run}", header.seq)));
         }
         if seqs.last().is_some_and(|last| *last >= header.seq) {
