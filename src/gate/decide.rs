@@ -71,7 +71,8 @@ impl Gate {
         bundle.offered(principal.subject(), session, catalog.manifests())
     }
 
-    /// Checks a proposed call. A tool that is not offered gives the same error as an unknown one.
+    /// Checks a proposed call. A tool that is not offered gives the same error as an unknown one;
+    /// [`Gate::refuse`] then says if what the run has read is the reason.
     pub fn validate(&self, context: &CallContext<'_>, proposed: ProposedCall) -> Result<ValidCall, Invalid> {
         let Rules { catalog, bundle } = self.rules();
         let may = |m: &Arc<Manifest>| bundle.may_offer(context.principal.subject(), context.session, m);
