@@ -2,8 +2,9 @@
 //!
 //! `cargo bench --bench pages` fills a home with 200,000 entries (`--entries N`), starts the server
 //! on it, and prints the median time of 30 requests for each page, over the loopback with the HTTP
-//! around it. The old way is measured in the same run: the overview's walk over the headers of its
-//! window, and the replies that a list of 100 runs read for their counts.
+//! around it, and of `par audit show` with its newest 50 entries, as a process of its own. The old
+//! way is measured in the same run: the overview's walk over the headers of its window, and the
+//! replies that a list of 100 runs read for their counts.
 
 #![expect(clippy::disallowed_methods, reason = "a bench starts the product's own binary")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
@@ -57,6 +58,8 @@ fn main() {
         println!("{name:24} {:>9.1?}", median(|| server.get(path, &cookie)));
     }
     server.stop();
+    let shown = median(|| assert!(par(&home, &["audit", "show"]).lines().count() >= 50));
+    println!("{:24} {shown:>9.1?}", "par audit show, 50");
     let reader = Reader::open(&home.join("data/ledger.db")).expect("ledger");
     println!("{:24} {:>9.1?}", "old: every header", median(|| walk(&reader)));
     println!("{:24} {:>9.1?}", "old: 100 replies", median(|| replies(&reader)));
