@@ -274,3 +274,27 @@ fn a_verification_may_continue_from_the_last_one() {
     assert!(trust.status().expect("par starts").success());
     assert_eq!(verify(&home, &since).0, Some(2));
 }
+
+#[test]
+fn a_home_made_anew_at_a_known_place_says_how_its_log_is_accepted() {
+    let person = tempfile::tempdir().expect("folder");
+    let home = TestHome::init();
+    let verify = || {
+        let output = home.command(&["audit", "verify"]).env("HOME", person.path()).output();
+        let output = output.expect("par starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let _run = run(&home);
+    assert_eq!(verify().0, Some(0));
+    std::fs::remove_dir_all(home.path("data")).expect("removed");
+    home.expect(0, &["init"]);
+    let _run = run(&home);
+    let (code, said) = verify();
+    assert_eq!(code, Some(5), "{said}");
+    let key = home.expect(0, &["audit", "key"]);
+    let mend = format!("par audit trust {} --key {}", home.path("data").display(), key.trim());
+    assert!(said.contains("If this home was made anew") && said.contains(&mend), "{said}");
+    let mut trust = home.command(&["audit", "trust", home.path("data").to_str().expect("path"), "--key"]);
+    assert!(trust.arg(key.trim()).env("HOME", person.path()).status().expect("par starts").success());
+    assert_eq!(verify().0, Some(0));
+}

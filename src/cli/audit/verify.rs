@@ -81,6 +81,7 @@ impl Verify {
         };
         drop(progress);
         let mut report = same_key(report, config, key.as_ref().into_iter().chain(&known_key));
+        report.warnings.extend(other_log(config, &address, known_key.as_ref()));
         if let Some(path) = self.launcher.as_ref().filter(|_| report.verdict.holds()) {
             let reader = Reader::open(&files.ledger()).map_err(Fail::failed)?;
             let compared = journal::compare(&mut report, &reader, path)?;
@@ -147,6 +148,17 @@ fn same_key<'a>(
         }
     }
     report
+}
+
+/// What to do if `known-logs` remembers another log at this address, as after a home was made anew.
+fn other_log(config: &Config, address: &str, known: Option<&VerifierKey>) -> Option<String> {
+    let here = Reader::open(&compose::files(config).ledger()).ok()?.log_key().ok()?;
+    let known = known.filter(|known| **known != here)?;
+    Some(format!(
+        "known-logs remembers another log here, `{}`. If this home was made anew, accept its log with `par audit \
+         trust {address} --key {here}`",
+        known.name()
+    ))
 }
 
 /// The checkpoint of the last verification that covered every entry, alone or with earlier ones,
