@@ -1,12 +1,17 @@
-//! Parses calls as a person writes them: `list_dir(path="/var/log", limit=20); health_check()`.
+//! Parses calls as a person writes them: `list_dir(path="/var/log", limit=20); health_check()`, or
+//! shorter, `list_dir(/var/log)`.
 //!
 //! ```text
 //! message   = *sep call *(1*sep call) *sep        sep = white space / ";" / ","
 //! call      = name *ws "(" *ws [ argument *( *ws "," *ws argument ) ] *ws ")"
-//! argument  = name *ws "=" *ws value
-//! value     = JSON string / integer of 64 bits / "true" / "false"
+//! argument  = [ name *ws "=" *ws ] value
+//! value     = JSON string / integer of 64 bits / "true" / "false" / word
+//! word      = 1*( printable, but no white space and none of "'`,;=()[]{} )
 //! name      = ( ALPHA / "_" ) *( ALPHA / DIGIT / "_" )
 //! ```
+//!
+//! A word is a string. An argument without a name takes the name of the tool's required argument at
+//! the same place.
 
 /// One call: the tool's name and its arguments as the text of a JSON object.
 ///
@@ -18,12 +23,18 @@ pub(super) struct WrittenCall {
     pub(super) arguments: String,
 }
 
+/// The names of arguments that were written without one.
+pub(super) trait ArgumentNames {
+    /// The name of argument `at`, counted from 0, of `tool`.
+    fn name(&self, tool: &str, at: usize) -> Option<String>;
+}
+
 /// The calls, if `message` consists of calls only and contains at least one.
-pub(super) fn parse(message: &str) -> Option<Vec<WrittenCall>> {
+pub(super) fn parse(message: &str, names: &impl ArgumentNames) -> Option<Vec<WrittenCall>> {
     let mut rest = message.trim_start_matches(is_separator);
     let mut calls = Vec::new();
     while !rest.is_empty() {
-        let (found, after) = call(rest)?;
+        let (found, after) = call(rest, names)?;
         calls.push(found);
         rest = after.trim_start_matches(is_separator);
         if rest.len() == after.len() && !rest.is_empty() {
@@ -38,7 +49,7 @@ fn is_separator(c: char) -> bool {
 }
 
 /// Each parser consumes its part at the start of `text` and returns the rest.
-fn call(text: &str) -> Option<(WrittenCall, &str)> {
+fn call<'a>(text: &'a str, names: &impl ArgumentNames) -> Option<(WrittenCall, &'a str)> {
     let (tool, rest) = name(text)?;
     let mut rest = rest.trim_start().strip_prefix('(')?.trim_start();
     let mut members: Vec<String> = Vec::new();
@@ -46,8 +57,9 @@ fn call(text: &str) -> Option<(WrittenCall, &str)> {
         if let Some(after) = rest.strip_prefix(')').filter(|_| members.is_empty()) {
             return Some((assemble(tool, &members), after));
         }
-        let (member, after) = argument(rest)?;
-        members.push(member);
+        let (given, value, after) = argument(rest)?;
+        let name = given.map(str::to_owned).or_else(|| names.name(tool, members.len()))?;
+        members.push(format!("{}:{value}", serde_json::to_string(&name).ok()?));
         rest = after.trim_start();
         if let Some(after) = rest.strip_prefix(')') {
             return Some((assemble(tool, &members), after));
@@ -60,11 +72,12 @@ fn assemble(tool: &str, members: &[String]) -> WrittenCall {
     WrittenCall { tool: tool.to_owned(), arguments: format!("{{{}}}", members.join(",")) }
 }
 
-/// One member of the object: a name needs no escapes.
-fn argument(text: &str) -> Option<(String, &str)> {
-    let (name, rest) = name(text)?;
-    let (value, rest) = value(rest.trim_start().strip_prefix('=')?.trim_start())?;
-    Some((format!("\"{name}\":{value}"), rest))
+/// An argument: its name, if one is written, and its value as JSON text.
+fn argument(text: &str) -> Option<(Option<&str>, String, &str)> {
+    let named = name(text).and_then(|(name, rest)| Some((name, rest.trim_start().strip_prefix('=')?)));
+    let (name, rest) = named.map_or((None, text), |(name, rest)| (Some(name), rest.trim_start()));
+    let (value, rest) = value(rest)?;
+    Some((name, value, rest))
 }
 
 fn name(text: &str) -> Option<(&str, &str)> {
@@ -79,12 +92,15 @@ fn value(text: &str) -> Option<(String, &str)> {
     if text.starts_with('"') {
         return string(text);
     }
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let (word, rest) = text.split_at_checked(text.find(|c| !is_word(c)).unwrap_or(text.len()))?;
+    let is_end = |c: char| c.is_whitespace() || c.is_control() || "\"'`,;=()[]{}".contains(c);
+    let (word, rest) = text.split_at_checked(text.find(is_end).unwrap_or(text.len()))?;
     match word {
+        "" => None,
         "true" | "false" => Some((word.to_owned(), rest)),
-        // A fraction or an exponent leaves a rest that is not a separator, and so is refused.
-        _ => word.parse::<i64>().ok().map(|number| (number.to_string(), rest)),
+        _ => match word.parse::<i64>() {
+            Ok(number) => Some((number.to_string(), rest)),
+            Err(_) => Some((serde_json::to_string(word).ok()?, rest)),
+        },
     }
 }
 
@@ -98,9 +114,22 @@ fn string(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{WrittenCall, parse};
+    use super::{ArgumentNames, WrittenCall};
     use proptest::prelude::*;
     use serde_json::{Map, Value};
+
+    /// Arguments without a name are called `p` and `q`; there is no third.
+    struct TwoNames;
+
+    impl ArgumentNames for TwoNames {
+        fn name(&self, _: &str, at: usize) -> Option<String> {
+            ["p", "q"].get(at).map(|name| (*name).to_owned())
+        }
+    }
+
+    fn parse(message: &str) -> Option<Vec<WrittenCall>> {
+        super::parse(message, &TwoNames)
+    }
 
     fn written(message: &str) -> Option<Vec<String>> {
         let one = |call: WrittenCall| format!("{} {}", call.tool, call.arguments);
@@ -123,13 +152,19 @@ mod tests {
         check("a(", None);
         check("a)", None);
         check("a", None);
-        check("a(1)", None);
+        check("a(1)", Some(&[r#"a {"p":1}"#]));
+        check("read_file(/etc/shadow)", Some(&[r#"read_file {"p":"/etc/shadow"}"#]));
+        check("deploy(demo, 1.0.1)", Some(&[r#"deploy {"p":"demo","q":"1.0.1"}"#]));
+        check("a(b, x=1)", Some(&[r#"a {"p":"b","x":1}"#]));
+        check("a(1,2,3)", None);
+        check("a(two words)", None);
+        check("a(b=c=d)", None);
+        check("a(`x`)", None);
         check("a(x=)", None);
         check("a(x=1,)", None);
-        check("a(x=1.5)", None);
-        check("a(x=1e3)", None);
-        check("a(x=99999999999999999999)", None);
-        check("a(x=nul)", None);
+        check("a(x=1.5)", Some(&[r#"a {"x":"1.5"}"#]));
+        check("a(x=99999999999999999999)", Some(&[r#"a {"x":"99999999999999999999"}"#]));
+        check("a(x=é\\)", Some(&[r#"a {"x":"é\\"}"#]));
         check("a(x=[1])", None);
         check("a(x='y')", None);
         check(r#"a(x="y)"#, None);

@@ -1,13 +1,13 @@
 //! The provider without a model.
 
-use super::calls::{self, WrittenCall};
+use super::calls::{self, ArgumentNames, WrittenCall};
 use super::form::words;
 use super::sentences::{NamedFolders, Understood, understand};
 use super::tell;
 use crate::llm::conversation::Message;
 use crate::llm::error::ModelError;
 use crate::llm::proposer::{Proposer, ProviderKind};
-use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
+use crate::llm::provider::{BoxFuture, ModelRequest, Provider, ToolOffer};
 use crate::llm::reply::{ModelReply, Stop, TokenUsage};
 use crate::secrets::SecretCounts;
 use crate::tools::ProposedCall;
@@ -17,6 +17,19 @@ use crate::types::Digest;
 #[derive(Debug)]
 pub(in crate::llm) struct Offline {
     folders: NamedFolders,
+}
+
+/// The offered tools, whose schemas say in which order arguments are required.
+struct Offered<'a>(&'a [ToolOffer]);
+
+impl ArgumentNames for Offered<'_> {
+    /// For a tool that is not offered, the argument's number: the call is refused for its name.
+    fn name(&self, tool: &str, at: usize) -> Option<String> {
+        let Some(offer) = self.0.iter().find(|offer| offer.name == tool) else {
+            return Some((at + 1).to_string());
+        };
+        Some(offer.input.get("required")?.get(at)?.as_str()?.to_owned())
+    }
 }
 
 /// The next reply: a text, or calls.
@@ -68,7 +81,7 @@ impl Offline {
     }
 
     fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> OfflineReply {
-        if let Some(calls) = calls::parse(text) {
+        if let Some(calls) = calls::parse(text, &Offered(request.tools)) {
             return OfflineReply::Propose(calls);
         }
         match understand(&words(text), &self.folders, request.tools) {
@@ -113,7 +126,7 @@ mod tests {
         let offer = |name: &str| ToolOffer {
             name: name.to_owned(),
             summary: "Do something.".to_owned(),
-            input: json!({"type": "object"}),
+            input: json!({"type": "object", "required": ["path"]}),
         };
         let tools = [offer("health_check"), offer("list_dir")];
         let request = ModelRequest { conversation, tools: &tools, deadline: Duration::from_secs(1) };
@@ -157,6 +170,14 @@ mod tests {
         let arguments = r#"{"path":"/etc/passwd"}"#;
         assert_eq!(seen, [("call_1", arguments), ("call_2", arguments)]);
         assert_eq!(reply.text, None);
+    }
+
+    #[test]
+    fn arguments_without_names_are_the_required_ones() {
+        let reply = to_message("list_dir(/var/log, limit=2); raed_file(/etc/passwd)");
+        let arguments: Vec<_> = reply.calls.iter().map(|call| call.arguments.as_str()).collect();
+        assert_eq!(arguments, [r#"{"path":"/var/log","limit":2}"#, r#"{"1":"/etc/passwd"}"#]);
+        assert!(to_message("list_dir(/var, /tmp)").calls.is_empty(), "there is no second one");
     }
 
     #[test]

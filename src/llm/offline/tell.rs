@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(super) fn help(tools: &[ToolOffer]) -> String {
     let mut out = String::from(
         "offline provider: no model is configured, so only tool calls and some sentences are understood.\n\
-         Write one or more calls, such as `list_dir(path=\"/var/log\")`, or one of these sentences.\n\
+         Write one or more calls, such as `list_dir(/var/log)`, or one of these sentences.\n\
          A file that does not begin with `/` is one of the logs.",
     );
     let known = SENTENCES.iter().filter(|sentence| sentence.is_on(tools));
