@@ -50,6 +50,7 @@ fn approvals_name_keys_and_users() {
     let body = json!({ "answer": "refuse", "call_hash": approval["call_hash"], "reason": "not now" });
     assert_eq!(post(&server, &people.ben, &approval, &body).status, 200);
     people.ended(&server, &run);
+    assert_eq!(server.stop(), Some(0));
     let run = run["run"].as_str().expect("run");
     for args in [&["approval", "show", id][..], &["runs", "show", run]] {
         let shown = people.home.expect(0, args);

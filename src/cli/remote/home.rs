@@ -38,7 +38,7 @@ enum AskPath {
     Open(PathBuf),
     /// This user may not connect.
     Closed,
-    /// It is not there, or nobody listens.
+    /// It is not there, or no server listens.
     Missing,
 }
 
