@@ -5,6 +5,7 @@
 //! # Layout
 //!
 //! * `api`: requests and replies
+//! * `news`: what a run does, as it happens
 //! * `views/`: runs as recorded on the ledger
 //! * `shared`: what all runs share
 //! * `run/`: one run, from its request to its reply
@@ -12,6 +13,7 @@
 //! * `requests`: the operations of the agent
 
 mod api;
+mod news;
 mod views;
 mod shared;
 mod run;
@@ -22,6 +24,7 @@ pub use api::{
     AnswerBy, LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger,
     StepRefusal, ToolView, Usage, unread,
 };
+pub use news::{RunNews, Watch};
 pub use resume::{Requesters, ResumeError};
 pub use shared::Agent;
 pub use views::{PROJECTION, RunListError, RunQuery, RunRow, RunsPage, find as find_run, list as list_runs};

@@ -1,6 +1,7 @@
 //! What all runs share: gate, launcher, provider and run slots.
 
 use super::api::RunError;
+use super::news::{RunNews, Watch};
 use crate::auth::Principal;
 use crate::gate::Gate;
 use crate::ledger::{Hour, Ledger};
@@ -21,6 +22,8 @@ pub struct Agent {
     pub(super) launcher: Launcher,
     pub(super) provider: Arc<dyn Provider>,
     places: Shares,
+    /// Hears what runs do.
+    watch: Option<Watch>,
     /// The quota of one key for an hour.
     key_hour: Hour,
 }
@@ -37,7 +40,20 @@ impl Agent {
     pub fn new(gate: Gate, launcher: Launcher, provider: Arc<dyn Provider>) -> Self {
         let places = Shares::new(limits::RUNS_RUNNING_MAX, limits::KEY_RUNS_RUNNING_MAX);
         let key_hour = Hour { runs: limits::KEY_RUNS_HOUR_MAX, bytes: limits::KEY_BYTES_HOUR_MAX };
-        Self { gate, launcher, provider, places, key_hour }
+        Self { gate, launcher, provider, places, watch: None, key_hour }
+    }
+
+    /// The same agent, whose runs report to `watch` what they do.
+    #[must_use]
+    pub fn watched(self, watch: Watch) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    /// Reports to the watch, if there is one.
+    pub(super) fn report(&self, news: impl FnOnce() -> RunNews) {
+        if let Some(watch) = &self.watch {
+            watch(news());
+        }
     }
 
     /// Sets the hourly quota of each key and each user of the host. Commands without a server are

@@ -111,6 +111,10 @@ pub fn main() -> u8 {
         Ok(code) => code,
         Err(fail) => {
             show::note(&format!("par: {fail}"));
+            let home = || Home::locate(cli.place.home.as_deref(), cli.place.etc.as_deref()).ok();
+            if let Some(hint) = fail.is_of_rules.then(home).flatten().as_ref().and_then(init::hint) {
+                show::note(&format!("par: {hint}"));
+            }
             fail.code
         }
     }

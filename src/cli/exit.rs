@@ -28,15 +28,22 @@ pub(super) const LIMIT: u8 = 8;
 pub(super) struct Fail {
     pub(super) code: u8,
     pub(super) what: String,
+    /// Whether the tools or policies of the home are refused.
+    pub(super) is_of_rules: bool,
 }
 
 impl Fail {
     pub(super) fn new(code: u8, what: impl fmt::Display) -> Self {
-        Self { code, what: what.to_string() }
+        Self { code, what: what.to_string(), is_of_rules: false }
     }
 
     pub(super) fn failed(what: impl fmt::Display) -> Self {
         Self::new(FAILED, what)
+    }
+
+    /// Tools or policies that are refused.
+    pub(super) fn rules(what: impl fmt::Display) -> Self {
+        Self { is_of_rules: true, ..Self::usage(what) }
     }
 
     pub(super) fn usage(what: impl fmt::Display) -> Self {

@@ -3,52 +3,64 @@
 use super::compose;
 use super::compose::logs::{self, Verbosity};
 use super::exit::{self, Fail};
-use super::progress::Busy;
+use super::live::{LiveRun, PrintedRun};
 use crate::agent::{Agent, Requesters, RunError, RunReply};
 use crate::auth::Principal;
 use crate::config::Config;
 use crate::gate::Granted;
 use crate::launcher::Spec;
 use crate::ledger::AppendError;
+use crate::ledger::Draft;
 use crate::ledger::payload::StopPayload;
-use crate::ledger::{Draft, Kind, Ledger};
 use crate::policy::{Door, Over, Power};
 use crate::sandbox;
-use crate::types::text;
 
-/// Runs `work` with an agent and the owner of the home as the principal.
+/// Runs `work` with an agent and the owner of the home as the principal. With `is_printed`, each
+/// step is printed once its outcome is on the ledger.
 pub(super) fn run_here(
     config: Config,
     what: &'static str,
+    is_printed: bool,
     work: impl AsyncFnOnce(&Agent, &Principal) -> Result<RunReply, RunError>,
-) -> Result<RunReply, Fail> {
+) -> Result<(RunReply, PrintedRun), Fail> {
     with_front(config, what, async move |home: &Inside| {
         let gate = home.agent.gate();
         let _granted: Granted = gate
             .may(&home.principal, Power::Run, Over::Server, Door::LOCAL)
             .map_err(|why| Fail::new(exit::DENIED, why))?;
-        let _busy = Busy::new(doing(home.agent.ledger().clone()));
-        work(&home.agent, &home.principal).await.map_err(|e| match e {
+        let live = LiveRun::start(is_printed)?;
+        let agent = home.agent.clone().watched(live.watch());
+        // The run is dropped before its end is recorded.
+        let made = tokio::select! {
+            made = work(&agent, &home.principal) => Some(made),
+            heard = tokio::signal::ctrl_c() => { heard.map_err(Fail::failed)?; None }
+        };
+        let printed = live.end()?;
+        let Some(made) = made else { return Ok(Err(interrupted(&agent, &printed).await)) };
+        let made = made.map_err(|e| match e {
             RunError::Invalid(..) => Fail::usage(e),
             other => Fail::failed(other),
-        })
-    })
+        })?;
+        Ok(Ok((made, printed)))
+    })?
 }
 
-/// Says what the run in this process does, from the newest entry that it made.
-fn doing(ledger: Ledger) -> impl Fn() -> String + Send {
-    move || {
-        let newest = ledger.head().size.checked_sub(1);
-        let stored = newest.and_then(|seq| ledger.reader().entry(seq).ok().flatten());
-        let Some(header) = stored.map(|stored| stored.header) else { return "starting".to_owned() };
-        match header.known_kind() {
-            Some(Kind::RunRequest | Kind::CallResult) => "asking the model".to_owned(),
-            Some(Kind::CallDecision | Kind::CallConnect) => {
-                format!("running {}", text::visible_line(header.str("tool").unwrap_or("a tool")))
-            }
-            _ => "working".to_owned(),
-        }
-    }
+/// Records the end of a run that Ctrl-C ended, as after a crash, and says where to look.
+async fn interrupted(agent: &Agent, printed: &PrintedRun) -> Fail {
+    let Some(run) = &printed.run else { return Fail::failed("interrupted before the run began") };
+    // What the run had queued is on the ledger before its open calls are looked for.
+    let flushed = agent.ledger().ping().await.map_err(|e| e.to_string());
+    let recorded = match flushed {
+        Ok(()) => agent.recover().await.map(drop).map_err(|e| e.to_string()),
+        Err(why) => Err(why),
+    };
+    let state = match recorded {
+        Ok(()) => "its end is recorded".to_owned(),
+        Err(why) => format!("the next start records its end ({why})"),
+    };
+    Fail::failed(format!(
+        "interrupted: the run ended here, and {state}: `par runs show {run}` shows its steps"
+    ))
 }
 
 /// What a command that runs without a server works with.

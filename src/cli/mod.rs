@@ -11,6 +11,7 @@
 //! * `reply`: a run, with its steps
 //! * `progress`: the progress line of a long command
 //! * `query`: query terms among the arguments
+//! * `live`: a run in this process, as it happens
 //! * `compose/`: builds the parts of one home from its configuration
 //! * `remote/`: a server, called with the caller's own key
 //! * `local`: the agent in this process
@@ -24,6 +25,7 @@ mod table;
 mod reply;
 mod progress;
 mod query;
+mod live;
 mod compose;
 mod remote;
 mod local;

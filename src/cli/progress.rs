@@ -1,5 +1,6 @@
 //! A line on a terminal that shows the progress of a long command, or what it waits for.
 
+use crate::config::terminal_columns;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,6 +11,10 @@ use std::time::{Duration, Instant};
 const QUIET_MS: u128 = 1_000;
 /// Interval between two updates of the line, in milliseconds.
 const WORD_MS: u64 = 100;
+/// Waiting that takes less time shows nothing, in milliseconds.
+const WAIT_QUIET_MS: u64 = 1_000;
+/// Interval between two updates of the line that says what is waited for, in milliseconds.
+const WAIT_WORD_MS: u64 = 500;
 /// Width of the bar, in characters.
 const BAR_CELLS: u64 = 30;
 
@@ -53,32 +58,70 @@ impl Drop for Progress {
     }
 }
 
-/// A line that says what a command waits for, and how long it has: `par: asking the model, 6 s`. It
-/// is written to standard error if that is a terminal, and erased on drop.
+/// A line that says what is waited for, and how long it has been: `par: asking the model, 6 s`. It
+/// is written to standard error if that is a terminal.
+#[derive(Debug)]
+pub(super) struct WaitLine {
+    is_wanted: bool,
+    is_written: bool,
+    since: Instant,
+    /// Printable, on one line.
+    what: String,
+}
+
+impl WaitLine {
+    pub(super) fn new(what: &str) -> Self {
+        let is_wanted = std::io::stderr().is_terminal();
+        Self { is_wanted, is_written: false, since: Instant::now(), what: what.to_owned() }
+    }
+
+    /// What is waited for from now on.
+    pub(super) fn now(&mut self, what: String) {
+        (self.what, self.since) = (what, Instant::now());
+    }
+
+    /// Time until the line should be written. Short waits show nothing.
+    pub(super) fn pause(&self) -> Duration {
+        let quiet = Duration::from_millis(WAIT_QUIET_MS).saturating_sub(self.since.elapsed());
+        quiet.max(Duration::from_millis(WAIT_WORD_MS))
+    }
+
+    pub(super) fn write(&mut self) {
+        if self.is_wanted {
+            self.is_written = true;
+            let line = format!("par: {}, {} s", self.what, self.since.elapsed().as_secs());
+            let columns = terminal_columns().unwrap_or(usize::MAX).saturating_sub(1);
+            let line: String = line.chars().take(columns).collect();
+            // The line may be lost: it is only for people.
+            drop(write!(std::io::stderr().lock(), "\r{line}\u{1b}[K"));
+        }
+    }
+
+    pub(super) fn erase(&mut self) {
+        if std::mem::take(&mut self.is_written) {
+            drop(write!(std::io::stderr().lock(), "\r\u{1b}[K"));
+        }
+    }
+}
+
+/// A [`WaitLine`] for as long as this value lives, written by a thread of its own.
 #[derive(Debug)]
 pub(super) struct Busy(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Busy {
     /// Asks `what` for the words each time the line is written; they must be printable.
     pub(super) fn new(what: impl Fn() -> String + Send + 'static) -> Self {
-        if !std::io::stderr().is_terminal() {
+        let mut line = WaitLine::new("");
+        if !line.is_wanted {
             return Self(None);
         }
         let (end, ended) = channel();
-        let started = Instant::now();
         let write = move || {
-            let mut wait = Duration::from_millis(1_000);
-            let mut is_written = false;
-            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                wait = Duration::from_millis(500);
-                is_written = true;
-                let line = format!("par: {}, {} s", what(), started.elapsed().as_secs());
-                // The line may be lost: it is only for people.
-                drop(write!(std::io::stderr().lock(), "\r{line}\u{1b}[K"));
+            while ended.recv_timeout(line.pause()) == Err(RecvTimeoutError::Timeout) {
+                line.what = what();
+                line.write();
             }
-            if is_written {
-                drop(write!(std::io::stderr().lock(), "\r\u{1b}[K"));
-            }
+            line.erase();
         };
         // Without a thread there is no line.
         Self(std::thread::Builder::new().spawn(write).ok().map(|thread| (end, thread)))

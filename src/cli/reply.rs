@@ -4,13 +4,21 @@ use super::exit::{self, Fail};
 use super::show;
 use super::table::{Screen, Tone, width, wrap};
 use crate::agent::{AnswerBy, RunReply, Step, unread};
-use crate::types::{Decision, RefusalClass, StepStatus, limits, text};
+use crate::ledger::payload::NearestRule;
+use crate::types::{CallId, Decision, RefusalClass, StepStatus, limits, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Prints the steps of a run, who refused a call, and the answer.
 pub(super) fn body(reply: &RunReply) -> Result<(), Fail> {
-    steps(&reply.steps)?;
+    rest(reply, &BTreeSet::new())
+}
+
+/// Prints a run as [`body`] does, without the steps that are on the screen already.
+fn rest(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
+    let screen = Screen::stdout();
+    let left = reply.steps.iter().filter(|step| !printed.contains(&step.call));
+    left.into_iter().try_for_each(|step| self::step(step, &screen))?;
     for refusal in reply.refusals() {
         show::line(&refusal)?;
     }
@@ -22,8 +30,8 @@ pub(super) fn body(reply: &RunReply) -> Result<(), Fail> {
 }
 
 /// Prints a run: its steps, its answer and its entries on the ledger.
-fn run(reply: &RunReply) -> Result<(), Fail> {
-    body(reply)?;
+fn run(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
+    rest(reply, printed)?;
     let classes: BTreeSet<RefusalClass> = reply.steps.iter().filter_map(|step| step.class).collect();
     // The words of the other classes end with what to do, or the caller can do nothing.
     for class in classes.iter().filter(|class| matches!(class, RefusalClass::Host | RefusalClass::Capacity)) {
@@ -43,10 +51,15 @@ fn run(reply: &RunReply) -> Result<(), Fail> {
 
 /// Prints a reply and returns its exit code.
 pub(super) fn print(reply: &RunReply, is_json: bool) -> Result<u8, Fail> {
+    print_rest(reply, &BTreeSet::new(), is_json)
+}
+
+/// Does what [`print`] does, after the steps of the calls `printed` are on the screen.
+pub(super) fn print_rest(reply: &RunReply, printed: &BTreeSet<CallId>, is_json: bool) -> Result<u8, Fail> {
     if is_json {
         show::json(reply)?;
     } else {
-        run(reply)?;
+        run(reply, printed)?;
     }
     Ok(exit::of_run(reply.status))
 }
@@ -60,7 +73,12 @@ fn waits_for(step: &Step) -> Option<String> {
 /// Prints steps, each on one line if the terminal is wide enough.
 pub(super) fn steps(steps: &[Step]) -> Result<(), Fail> {
     let screen = Screen::stdout();
-    steps.iter().flat_map(|step| lines(step, &screen)).try_for_each(|line| show::line(&line))
+    steps.iter().try_for_each(|step| self::step(step, &screen))
+}
+
+/// Prints a step and, if no policy permits its call, the nearest rule.
+pub(super) fn step(step: &Step, screen: &Screen) -> Result<(), Fail> {
+    lines(step, screen).iter().chain(&nearest(step, screen)).try_for_each(|line| show::line(line))
 }
 
 /// A step: `✓ read_file /var/log/x   allow  ok  #12 #13  read-logs`. The class of a refusal
@@ -105,6 +123,16 @@ fn lines(step: &Step, screen: &Screen) -> Vec<String> {
         }
         _ => vec![format!("{mark} {what:<40} {painted}{rest}").trim_end().to_owned()],
     }
+}
+
+/// Which rule was nearest to permitting a call that none permits, below its step.
+fn nearest(step: &Step, screen: &Screen) -> Vec<String> {
+    let Some(line) = step.nearest.as_ref().map(NearestRule::line) else { return Vec::new() };
+    let lines = match screen.columns {
+        Some(columns) => wrap(&line, columns.saturating_sub(4).max(10)),
+        None => vec![line],
+    };
+    lines.into_iter().map(|line| format!("    {}", line.trim_end())).collect()
 }
 
 pub(super) fn arguments(args: &Value) -> String {

@@ -36,8 +36,8 @@ impl Run {
         if let Some(url) = self.url.clone().or_else(|| home.server_url()) {
             return reply::print(&Server::at(&url)?.run("/agent/run", &self.body(&message))?, is_json);
         }
-        let made = match Server::of_home(&home)? {
-            Some(server) => server.run("/agent/run", &self.body(&message))?,
+        match Server::of_home(&home)? {
+            Some(server) => reply::print(&server.run("/agent/run", &self.body(&message))?, is_json),
             None => {
                 let config = compose::load(home)?;
                 let request = RunRequest {
@@ -45,12 +45,12 @@ impl Run {
                     limits: RunLimits { calls_max: self.calls_max },
                     ..RunRequest::default()
                 };
-                local::run_here(config, "run", async move |agent, principal| {
-                    agent.run(principal, Door::LOCAL, request).await
-                })?
+                let (made, printed) = local::run_here(config, "run", !is_json, async move |agent, by| {
+                    agent.run(by, Door::LOCAL, request).await
+                })?;
+                reply::print_rest(&made, &printed.calls, is_json)
             }
-        };
-        reply::print(&made, is_json)
+        }
     }
 
     /// The command that a message of one word is the name of: probably it was meant. A `--` before

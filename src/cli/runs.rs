@@ -222,18 +222,20 @@ impl One {
         let id = self.id()?;
         let source = self.place.open(home)?;
         let message = source.message(&id)?;
-        let made = match source {
-            RunSource::Server(server) => server.run("/agent/run", &json!({ "message": message }))?,
+        match source {
+            RunSource::Server(server) => {
+                reply::print(&server.run("/agent/run", &json!({ "message": message }))?, is_json)
+            }
             RunSource::Files(config, ledger) => {
                 // The lock is taken again by the run.
                 drop(ledger);
                 let request = RunRequest { message, ..RunRequest::default() };
-                local::run_here(*config, "run", async move |agent, principal| {
-                    agent.run(principal, Door::LOCAL, request).await
-                })?
+                let (made, printed) = local::run_here(*config, "run", !is_json, async move |agent, by| {
+                    agent.run(by, Door::LOCAL, request).await
+                })?;
+                reply::print_rest(&made, &printed.calls, is_json)
             }
-        };
-        reply::print(&made, is_json)
+        }
     }
 }
 
@@ -334,7 +336,7 @@ impl RunSource {
 
 /// An approval with the person who answered it.
 fn answered(approval: &Value) -> String {
-    let by = match word(approval, "/answer/principal") {
+    let by = match word(approval, "/answer/who") {
         by if by.is_empty() => String::new(),
         by => format!(" by {by}"),
     };

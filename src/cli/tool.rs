@@ -1,15 +1,15 @@
 //! `par tool`: lists, shows, adds and calls tools.
 
 use super::exit::{self, Fail};
+use super::live::PrintedRun;
 use super::new::NewTool;
-use super::remote::{self, Server};
+use super::remote::HomeServer;
 use super::table::{Column, Screen, Sheet};
 use super::{compose, local, reply, show};
 use crate::agent::{Agent, RunReply, ToolView};
 use crate::auth::Principal;
 use crate::config::{Config, Home};
 use crate::gate::Rules;
-use crate::ledger::Files;
 use crate::policy::Door;
 use crate::tools::{Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot};
 use crate::types::json::parse_strict;
@@ -45,8 +45,8 @@ impl Tool {
             Self::Show { name } => describe(&compose::load(home)?, name, is_json),
             Self::New(new) => new.run(&compose::load(home)?, is_json),
             Self::Call { name, arguments } => {
-                let made = call(home, name, arguments)?;
-                reply::print(&made, is_json)?;
+                let (made, printed) = call(home, name, arguments, is_json)?;
+                reply::print_rest(&made, &printed.calls, is_json)?;
                 if !is_json {
                     made.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }
@@ -60,9 +60,10 @@ impl Tool {
 }
 
 /// Calls the tool through `par.sock` if a server runs, else in this process.
-fn call(home: Home, name: &str, arguments: &str) -> Result<RunReply, Fail> {
-    let Some(server) = Server::on_ask_socket(&home)? else {
-        if let Some(url) = remote::url(&Files::below(&home.data)) {
+fn call(home: Home, name: &str, arguments: &str, is_json: bool) -> Result<(RunReply, PrintedRun), Fail> {
+    let server = match HomeServer::find(&home)? {
+        HomeServer::Asking(server) => server,
+        HomeServer::AtUrl(url) => {
             return Err(Fail::new(
                 exit::UNAUTHENTICATED,
                 format!(
@@ -71,11 +72,13 @@ fn call(home: Home, name: &str, arguments: &str) -> Result<RunReply, Fail> {
                 ),
             ));
         }
-        let (name, arguments) = (name.to_owned(), arguments.to_owned());
-        return local::run_here(compose::load(home)?, "tool call", async move |agent, principal| {
-            note_hidden(agent, principal, &name);
-            agent.call(principal, Door::LOCAL, name, arguments).await
-        });
+        HomeServer::Absent => {
+            let (name, arguments) = (name.to_owned(), arguments.to_owned());
+            return local::run_here(compose::load(home)?, "tool call", !is_json, async move |agent, by| {
+                note_hidden(agent, by, &name);
+                agent.call(by, Door::LOCAL, name, arguments).await
+            });
+        }
     };
     let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.is_empty() || !name.bytes().all(is_name) {
@@ -83,7 +86,7 @@ fn call(home: Home, name: &str, arguments: &str) -> Result<RunReply, Fail> {
     }
     let arguments = parse_strict(arguments.as_bytes(), limits::JSON_DEPTH_MAX)
         .map_err(|e| Fail::usage(format!("the arguments are not valid JSON: {e}")))?;
-    server.run(&format!("/tools/{name}"), &arguments)
+    Ok((server.run(&format!("/tools/{name}"), &arguments)?, PrintedRun::default()))
 }
 
 /// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this

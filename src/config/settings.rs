@@ -301,6 +301,14 @@ fn check_bounds(raw: &RawConfig) -> Result<(), (&'static str, String)> {
         let most = limits::APPROVAL_MS_MAX / 1_000;
         return Err(("approvals.expire_s", format!("must be between 1 and {most}")));
     }
+    let payload_s = Some(raw.ledger.payload_s_max).filter(|most_s| *most_s > 0);
+    if let Some(most_s) = payload_s.filter(|most_s| raw.approvals.expire_s > *most_s) {
+        let reason = format!(
+            "must be at most `ledger.payload_s_max`, {most_s}: an approval needs the payloads of its run until it is \
+             answered"
+        );
+        return Err(("approvals.expire_s", reason));
+    }
     if raw.ledger.anchor_every_ms < limits::ANCHOR_EVERY_MS_MIN {
         let least = limits::ANCHOR_EVERY_MS_MIN;
         return Err(("ledger.anchor_every_ms", format!("must be at least {least}")));

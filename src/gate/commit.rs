@@ -108,7 +108,7 @@ impl Gate {
         let status = if asked.is_some() { StepStatus::Waiting } else { StepStatus::Refused };
         let told = told(class, payload.request.as_ref(), &facts.policies);
         let record = CallRecord::unsettled(facts, receipt.seq(), word, status, reason);
-        let record = CallRecord { class, told, ..record };
+        let record = CallRecord { class, told, nearest: payload.nearest, ..record };
         match asked {
             Some(asked) => Outcome::Wait(Waiting::new(&asked, record)),
             None => Outcome::Refused(ToolResult::new(&receipt, record)),

@@ -1,7 +1,7 @@
 //! What every step of one call carries, and what callers and the model may be shown of it.
 
 use crate::ledger::Stored;
-use crate::ledger::payload::{CallDecisionPayload, StepRefusal};
+use crate::ledger::payload::{CallDecisionPayload, NearestRule, StepRefusal};
 use crate::tools::OutputSchema;
 use crate::types::{CallId, DataLabels, Decision, Digest, RefusalClass, RunId, SessionId, StepStatus};
 use serde_json::{Map, Value};
@@ -102,6 +102,8 @@ pub struct CallRecord {
     pub class: Option<RefusalClass>,
     /// The refusal, if `class` is [`RefusalClass::Person`].
     pub refused: Option<StepRefusal>,
+    /// The permit that was nearest to matching, if no policy permits the call: for people.
+    pub nearest: Option<NearestRule>,
     /// What the model reads in place of the result's `error`; `None` for the same words.
     pub(super) told: Option<&'static str>,
     /// What the result adds to the labels of the session that sees it.
@@ -139,6 +141,7 @@ impl CallRecord {
             truncated: false,
             class: None,
             refused: None,
+            nearest: None,
             told: None,
             labels: DataLabels::default(),
             decision_seq,

@@ -194,7 +194,7 @@ fn refused(facts: Facts, word: Decision, decision: &Stored) -> CallRecord {
     let record =
         CallRecord::unsettled(facts, decision.header.seq, word, StepStatus::Refused, Value::Object(refusal));
     let arguments = shown.unwrap_or_else(|| record.arguments.clone());
-    CallRecord { arguments, class, told, ..record }
+    CallRecord { arguments, class, told, nearest: payload.nearest, ..record }
 }
 
 /// Who refused a call, and why, as an `approval.refuse` says.

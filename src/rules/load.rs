@@ -90,7 +90,24 @@ pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError
         none if none.is_empty() => {}
         unknown => return Err(all(unknown)),
     }
+    check_expiry(config, &bundle)?;
     Ok(Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) })
+}
+
+/// Refuses rules whose approvals may be given after the payloads of their runs can be gone.
+fn check_expiry(config: &Config, bundle: &Bundle) -> Result<(), RulesError> {
+    let Some(most_s) = config.segments.payload_s_max else { return Ok(()) };
+    let longer =
+        bundle.policies().filter(|(id, _)| bundle.expires_s(id).is_some_and(|span_s| span_s > most_s));
+    let reasons: Vec<String> = longer
+        .map(|(id, origin)| {
+            format!(
+                "{origin}: the `@expires` of `{id}` is longer than `ledger.payload_s_max`, {most_s} s: an approval \
+                 needs the payloads of its run until it is answered"
+            )
+        })
+        .collect();
+    if reasons.is_empty() { Ok(()) } else { Err(RulesError(reasons)) }
 }
 
 /// The tools of a home. A secret that a tool is given must be named in the configuration.

@@ -306,6 +306,11 @@ pub const REFUSALS_PER_MINUTE_MAX: u32 = 10;
 pub const LOCK_WAIT_MS_MAX: u64 = 10_000;
 /// Time that a command waits for the ledger without a message, in milliseconds.
 pub const LOCK_QUIET_MS: u64 = 200;
+/// Interval at which a command looks again for a server that is starting, in milliseconds.
+pub const LOCK_STEP_MS: u64 = 20;
+/// Time that a command waits for `par.sock` of a server that has published its URL, in
+/// milliseconds.
+pub const ASK_WAIT_MS_MAX: u64 = 3_000;
 /// Bytes of a message or an argument shown in a table.
 pub const SHOWN_BYTES_MAX: usize = 200;
 /// One form of the dashboard, in bytes.

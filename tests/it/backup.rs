@@ -178,6 +178,9 @@ fn a_log_that_was_set_aside_is_named_whoever_begins_the_next() {
 fn a_server_moves_from_file_to_file_and_drops_expired_payloads() {
     let home = TestHome::init();
     let key = home.key("runner", "operator");
+    let file = home.path("etc/par.toml");
+    let shipped = std::fs::read_to_string(&file).expect("par.toml").replace("expire_s = 900", "expire_s = 1");
+    std::fs::write(&file, shipped).expect("par.toml");
     split(&home, "payload_s_max = 1\n");
     let server = home.serve();
     while segments(&home).len() < 3 {

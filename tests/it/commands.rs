@@ -1,8 +1,9 @@
 //! The command line as a person meets it: what it says on an empty home, on a busy one, and about
 //! words that were meant.
 
+use crate::approval::{People, post};
 use crate::support::{Server, TestHome, text, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Read as _;
 use std::process::Stdio;
 
@@ -32,6 +33,57 @@ fn entries_name_keys_users_and_objects() {
     let request = home.expect(0, &["audit", "show", "kind:run.request"]);
     assert!(request.contains(LIST), "{request}");
     assert!(!home.expect(0, &["audit", "show", "kind:key.create"]).contains("argon2"));
+}
+
+/// C1: who asked for an approval, and who answered it, by name.
+#[test]
+fn approvals_name_keys_and_users() {
+    let people = People::new();
+    let server = people.home.serve();
+    let (run, approval) = people.ask(&server, &people.list());
+    let id = approval["id"].as_str().expect("id");
+    assert_eq!(approval["requester"]["who"], "asker (ana)", "{approval}");
+    for args in [&["approval", "list"][..], &["approval", "show", id]] {
+        let shown = people.home.expect(0, args);
+        assert!(shown.contains("asker (ana)"), "{args:?}: {shown}");
+    }
+    let body = json!({ "answer": "refuse", "call_hash": approval["call_hash"], "reason": "not now" });
+    assert_eq!(post(&server, &people.ben, &approval, &body).status, 200);
+    people.ended(&server, &run);
+    assert_eq!(server.stop(), Some(0));
+    let run = run["run"].as_str().expect("run");
+    for args in [&["approval", "show", id][..], &["runs", "show", run]] {
+        let shown = people.home.expect(0, args);
+        assert!(
+            shown
+                .lines()
+                .any(|line| line.contains("ben") && line.contains("answer") || line.contains("by ben")),
+            "{shown}"
+        );
+    }
+}
+
+/// `approvals.expire_s` and `@expires` must not outlive the payloads that an approval needs.
+#[test]
+fn an_approval_does_not_outlive_its_payloads() {
+    let home = TestHome::init();
+    home.configure("[paths]\nlogs = \"/var/log\"\n[ledger]\npayload_s_max = 800\n");
+    let (code, said) = told(&home, &[], &["config", "check"]);
+    let why = "`approvals.expire_s`: must be at most `ledger.payload_s_max`, 800";
+    assert!(code == Some(2) && said.contains(why), "{said}");
+    let short = "[approvals]\nexpire_s = 800\n[paths]\nlogs = \"/var/log\"\n[ledger]\npayload_s_max = 800\n";
+    home.configure(short);
+    home.expect(0, &["config", "check"]);
+    home.add(
+        "policies/50-long.cedar",
+        "@id(\"long\")\n@require_confirm(\"\")\n@expires(\"8h\")\nforbid (principal, action == PAR::Action::\"list_dir\", \
+         resource)\nunless { context.call.approved == \"confirmed\" };\n",
+    );
+    home.drop_cases();
+    let (code, said) = told(&home, &[], &["config", "check"]);
+    let why =
+        "policies/50-long.cedar:1: the `@expires` of `long` is longer than `ledger.payload_s_max`, 800 s";
+    assert!(code == Some(2) && said.contains(why), "{said}");
 }
 
 /// C2: one entry says what was decided by which rule at which line, and what is near it.

@@ -118,3 +118,5 @@ mod transcripts;
 mod screens;
 // The command line on an empty home, on a busy one, and about words that were meant.
 mod commands;
+// A run without a server, as it happens.
+mod live;

@@ -14,6 +14,27 @@ fn shipped_then(home: &TestHome, name: &str, then: Option<&str>) {
     std::fs::write(&path, lines.join("\n") + "\n").expect("record");
 }
 
+/// A home of an earlier version, whose files this version refuses, says how to go on; a fault that
+/// a person made in a home of this version is only a fault.
+#[test]
+fn a_refused_home_of_an_earlier_version_names_the_upgrade() {
+    let home = TestHome::init();
+    let hint = "of another version of PAR: `par init --upgrade --home ";
+    home.add("tools.d/list_dir.toml", "name = \"list_dir\"\n");
+    let commands = [&["run", "health_check()"][..], &["tool", "list"], &["serve", "--listen", "127.0.0.1:0"]];
+    for args in commands {
+        let said = text(&home.par(args).stderr);
+        assert!(said.contains("tools.d/list_dir.toml") && !said.contains(hint), "{args:?}: {said}");
+    }
+    shipped_then(&home, "tools.d/list_dir.toml", Some("earlier"));
+    for args in commands {
+        let refused = home.par(args);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {said}");
+        assert_eq!(said.matches(hint).count(), 1, "{args:?}: {said}");
+    }
+}
+
 fn read(home: &TestHome, name: &str) -> String {
     std::fs::read_to_string(home.path("etc").join(name)).expect("text")
 }

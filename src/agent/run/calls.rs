@@ -3,6 +3,7 @@
 use super::connect;
 use super::state::RunWalk;
 use super::turn::{Part, PartState};
+use crate::agent::news::RunNews;
 use crate::agent::shared::Agent;
 use crate::agent::views;
 use crate::call::{End, Execution};
@@ -52,6 +53,8 @@ impl RunWalk<'_> {
             }
         }
         if !permits.is_empty() {
+            let tools = || running.iter().map(|(_, part)| part.call.tool.clone()).collect();
+            self.agent.report(|| RunNews::Running(tools()));
             let ran = self.execute(permits).await;
             // Wait 3: results are durable before the model reads them.
             for ((place, part), result) in running.into_iter().zip(self.agent.gate().settle(ran).await?) {
@@ -69,6 +72,7 @@ impl RunWalk<'_> {
     /// Adds the step of a call. A call that waited replaces its earlier step.
     fn put_step(&mut self, record: &CallRecord) {
         let step = views::step(record);
+        self.agent.report(|| RunNews::Step(Box::new(step.clone())));
         match self.steps.iter_mut().find(|known| known.call == step.call) {
             Some(known) => *known = step,
             None => self.steps.push(step),

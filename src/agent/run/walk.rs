@@ -6,6 +6,7 @@ use super::entries;
 use super::state::{self, RunWalk};
 use super::turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
 use crate::agent::api::{AnswerBy, RunError, RunReply, RunRequest, RunStatus};
+use crate::agent::news::RunNews;
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::AppendError;
@@ -68,6 +69,7 @@ impl RunWalk<'_> {
         let message = self.agent.secrets().clean(request.message);
         let asked = self.agent.ledger().append_one(self.request_draft(&message)).await?;
         self.first = asked.seq();
+        self.agent.report(|| RunNews::Begun(self.run.clone()));
         self.message.clone_from(&message);
         self.conversation.push_user(message);
         match self.go(None).await {
@@ -114,6 +116,7 @@ impl RunWalk<'_> {
         };
         // Text and arguments are assembled from pieces and escapes: secrets are searched for in the
         // final form.
+        self.agent.report(|| RunNews::Asking);
         let reply = match self.provider.complete(&asked).await {
             Ok(reply) => self.agent.secrets().clean(reply),
             Err(error) => return Err(self.model_failed(&error)),

@@ -139,6 +139,7 @@ fn decided(stored: &Stored) -> Option<Step> {
         truncated: false,
         class: RefusalClass::of(decision, header.str("status")),
         refused: None,
+        nearest: payload.nearest,
         ledger: StepLedger { decision: header.seq, result: None },
     })
 }

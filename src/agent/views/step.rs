@@ -17,6 +17,7 @@ pub(in crate::agent) fn step(record: &CallRecord) -> Step {
         truncated: record.truncated,
         class: record.class,
         refused: record.refused.clone(),
+        nearest: record.nearest.clone(),
         ledger: StepLedger { decision: record.decision_seq, result: record.result_seq },
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 const NAME_CHARS: usize = 10;
 
 /// The members that have a name of their own on the card, in its order.
-const NAMED: [(&str, &str); 22] = [
+const NAMED: [(&str, &str); 23] = [
     ("approval", "/id"),
     ("state", "/state"),
     ("question", "/shown/question"),
@@ -26,13 +26,14 @@ const NAMED: [(&str, &str); 22] = [
     ("risk", "/shown/risk"),
     ("sandbox", "/shown/sandbox"),
     ("groups", "/groups"),
-    ("asked by", "/requester/principal"),
+    ("asked by", "/requester/who"),
+    ("credential", "/requester/principal"),
     ("user", "/requester/user"),
     ("through", "/shown/channel"),
     ("run", "/run"),
     ("asked", "/created"),
     ("expires", "/expires"),
-    ("answer", "/answer/principal"),
+    ("answer", "/answer/who"),
     ("reason", "/answer/reason"),
     ("model says", "/said"),
     ("call hash", "/call_hash"),
@@ -169,7 +170,8 @@ mod tests {
                 "sandbox": {"write": ["/srv"]}, "of_later": "a new fact",
                 "taint": [{"tool": "read_file", "resource": "/var/log/x", "first": 5, "newest": 7, "count": 2}]},
             "why": [{"policy": "p", "origin": "f:1", "advice": "ask"}], "groups": ["release"],
-            "confirm": false, "requester": {"principal": "os:root", "user": null},
+            "confirm": false,
+            "requester": {"principal": "key:ZcTr354w", "who": "ops-ci (ben)", "user": null},
             "tainted_by": [{"tool": "read_file", "resource": "/var/log/x", "result": 7}],
         }));
         assert_eq!(
@@ -187,7 +189,8 @@ mod tests {
              why        p f:1 ask\n\
              of later   a new fact\n\
              groups     [\"release\"]\n\
-             asked by   os:root\n\
+             asked by   ops-ci (ben)\n\
+             credential key:ZcTr354w\n\
              has read   /var/log/x by read_file ×2, entries 5 to 7: untrusted\n\
              model says do\\u{1b}[2J it\n\
              call hash  aa11\n\

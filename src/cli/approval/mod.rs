@@ -28,7 +28,7 @@ use answer::AnswerArgs;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use source::ApprovalSource;
-use words::word;
+use words::{who, word};
 
 #[derive(Debug, Args)]
 pub(super) struct Approvals {
@@ -141,7 +141,7 @@ fn list(source: &ApprovalSource, all: bool, is_json: bool) -> Result<u8, Fail> {
             Cell::outcome(&word(item, "/state")),
             word(item, "/tool").into(),
             word(item, "/arguments").into(),
-            word(item, "/requester/principal").into(),
+            who(item, "/requester").into(),
             Cell::written_time(&word(item, "/expires"), &screen),
         ]);
     }

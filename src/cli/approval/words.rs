@@ -17,6 +17,14 @@ pub(super) fn word(value: &Value, at: &str) -> String {
     text::prefix(&whole(value, at), limits::SHOWN_BYTES_MAX).to_owned()
 }
 
+/// A person's or a key's name at `at`. Servers of earlier versions give only the credential.
+pub(super) fn who(value: &Value, at: &str) -> String {
+    match word(value, &format!("{at}/who")) {
+        who if who == "-" => word(value, &format!("{at}/principal")),
+        who => who,
+    }
+}
+
 /// A value on one line, complete.
 pub(super) fn whole(value: &Value, at: &str) -> String {
     match value.pointer(at) {

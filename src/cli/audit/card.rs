@@ -88,6 +88,7 @@ fn decision(lines: &mut Lines, stored: &Stored) {
     lines.put("leaves out", &left_out.join("\n"));
     lines.put("hosts", &decided.connect.unwrap_or_default().join(", "));
     lines.put("reason", &decided.reason.unwrap_or_default());
+    lines.put("nearest", &decided.nearest.map(|nearest| nearest.line()).unwrap_or_default());
     lines.put("advice", &decided.advice.unwrap_or_default().join("\n"));
     lines.put("errors", &decided.errors.unwrap_or_default().join("\n"));
     if let Some(shadow) = decided.shadow {

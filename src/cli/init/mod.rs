@@ -6,6 +6,7 @@
 //! * `people`: whether one person or several approve calls
 //! * `shipped`: the files of a new home
 //! * `record`: what was shipped to a home
+//! * `earlier`: whether a home was made by another version
 //! * `files`: creates folders and files
 //! * `unified`: the difference between two texts
 //! * `upgrade`: brings shipped files up to date
@@ -14,11 +15,13 @@
 mod people;
 mod shipped;
 mod record;
+mod earlier;
 mod files;
 mod minimum;
 mod unified;
 mod upgrade;
 
+pub(super) use earlier::hint;
 pub(super) use files::{made, make, set_owner};
 pub(super) use minimum::set_minimum;
 pub(super) use people::People;

@@ -7,10 +7,13 @@
 //!
 //! * `known`: the logs that a caller knows
 //! * `server`: requests to a server
+//! * `home`: the server of a home
 //! * `check`: checks a server's log against the known one
 
 pub(super) mod known;
 mod server;
+mod home;
 mod check;
 
-pub(super) use server::{Server, post, url};
+pub(super) use home::{HomeServer, url};
+pub(super) use server::{Server, post};

@@ -1,30 +1,17 @@
 //! Requests to a server over HTTP, with the caller's own key.
 
-use super::known;
 use crate::agent::RunReply;
 use crate::cli::compose;
 use crate::cli::exit::{self, Fail};
 use crate::cli::progress::Busy;
-use crate::config::{Home, client_key, socket_folders};
+use crate::config::client_key;
 use crate::egress::{Client, Credential, EgressError, Endpoint, HttpRequest, Response};
-use crate::http::ask_socket_path;
-use crate::ledger::{Files, Lock};
 use crate::types::{Secret, limits, text};
 use serde_json::Value;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
-
-/// The address of a server behind `par.sock`, as its requests and error messages name it.
-const SOCKET_URL: &str = "http://par.sock";
 
 /// Where a caller's key is taken from.
 const KEY_PLACES: &str = "set PAR_KEY, name a key file in PAR_KEY_FILE, or write ~/.config/par/key";
-
-/// Returns the URL of the server that holds the ledger's lock, if one does.
-pub(in crate::cli) fn url(files: &Files) -> Option<String> {
-    let holder = Lock::holder(files)?;
-    holder.lines().find_map(|line| line.strip_prefix("url=")).map(str::to_owned)
-}
 
 /// A server, and how this caller reaches it.
 pub(in crate::cli) struct Server {
@@ -61,41 +48,6 @@ impl Server {
             client,
             runtime,
         })
-    }
-
-    /// The server of a home, for asking: over the network with the caller's key if there is one,
-    /// else through `par.sock`; `None` if no server runs. Its log is known under the home.
-    pub(in crate::cli) fn of_home(home: &Home) -> Result<Option<Self>, Fail> {
-        let url = url(&Files::below(&home.data));
-        let has_key = client_key().map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?.is_some();
-        if let Some(url) = url.as_deref().filter(|_| has_key) {
-            return Self::with_home_key(url, home).map(Some);
-        }
-        match (Self::on_ask_socket(home)?, url) {
-            (Some(server), _) => Ok(Some(server)),
-            (None, Some(url)) => Self::with_home_key(&url, home).map(Some),
-            (None, None) => Ok(None),
-        }
-    }
-
-    /// The server of a home through `par.sock`, if this user can connect to it.
-    pub(in crate::cli) fn on_ask_socket(home: &Home) -> Result<Option<Self>, Fail> {
-        let mut sockets = socket_folders(&home.data).into_iter().map(|folder| ask_socket_path(&folder));
-        let Some(socket) = sockets.find(|socket| UnixStream::connect(socket).is_ok()) else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            url: SOCKET_URL.to_owned(),
-            key: None,
-            address: known::address(home),
-            client: Client::on_socket(socket),
-            runtime: compose::runtime()?,
-        }))
-    }
-
-    /// The server of a home. Its log is known under the home, wherever the server listens.
-    fn with_home_key(url: &str, home: &Home) -> Result<Self, Fail> {
-        Ok(Self { address: known::address(home), ..Self::at(url)? })
     }
 
     /// Requests `path` and returns plain text. Blocking.

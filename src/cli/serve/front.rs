@@ -7,8 +7,8 @@ use super::signals::Signals;
 use crate::cli::compose;
 use crate::cli::compose::logs::{self, Verbosity};
 use crate::cli::exit::Fail;
-use crate::cli::show;
-use crate::config::Config;
+use crate::cli::{init, show};
+use crate::config::{Config, Home};
 use crate::launcher::Spec;
 use crate::ledger::payload::StopPayload;
 use crate::ledger::{Draft, Index, Ledger, Lock, LockError};
@@ -27,7 +27,7 @@ pub(super) fn alone(
     work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     // The launcher reads the tools too: if they are invalid, this error names the place.
-    rules::load_or_close(&config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
+    rules::load_or_close(&config).map_err(|e| Fail::rules(e.0.join("\npar: ")))?;
     let seed = sandbox::dial(socket).map_err(Fail::failed)?;
     front(config, what, seed, Passed::take()?, work)
 }
@@ -42,12 +42,15 @@ pub(in crate::cli) fn supervise(
     work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     let spec = Spec::from_config(&config);
-    let etc = config.home.clone();
+    let (etc, home) = (config.home.clone(), config.home.clone());
     let served =
         sandbox::serve(&spec, move |seed| match front(config, what, seed, Passed::default(), work) {
             Ok(code) => code,
             Err(fail) => {
                 show::note(&format!("par: {fail}"));
+                if fail.is_of_rules {
+                    note_upgrade(&home);
+                }
                 fail.code
             }
         });
@@ -56,6 +59,13 @@ pub(in crate::cli) fn supervise(
         Err(fail) => fail,
         Ok(_) => Fail::failed(e),
     })
+}
+
+/// Says what to do if the files of the home are of another version.
+fn note_upgrade(home: &Home) {
+    if let Some(hint) = init::hint(home) {
+        show::note(&format!("par: {hint}"));
+    }
 }
 
 /// Why the server cannot listen. If a server of this home runs already, that is the reason.
@@ -81,6 +91,9 @@ fn front(
     logs::start(config.log, verbosity, secrets.clone());
     let notify = Notify::open()?;
     let rules = compose::load_or_close(&config)?;
+    if !rules.bundle.broken().is_empty() {
+        note_upgrade(&config.home);
+    }
     let provider = compose::provider(&config, model_key, &secrets)?;
     let listener = TcpListener::bind(config.listen).map_err(|e| in_use(&config, &e))?;
     let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;

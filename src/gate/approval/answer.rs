@@ -5,7 +5,7 @@
 
 use super::error::{AnswerError, NotMember};
 use super::view::{Approval, approval_view, find};
-use crate::auth::{Principal, Source};
+use crate::auth::{Principal, Source, key_names};
 use crate::gate::mint::granted::Granted;
 use crate::gate::point::Gate;
 use crate::gate::requested::{ApprovalStanding, Requested, State};
@@ -13,7 +13,7 @@ use crate::ledger::payload::{ApprovalGrantPayload, ApprovalRefusePayload};
 use crate::ledger::{Draft, Ledger, Ref};
 use crate::policy::{Door, Over, Power};
 use crate::types::clock::Wall;
-use crate::types::{ApprovalId, limits, text};
+use crate::types::{ApprovalId, RefusalClass, limits, text};
 
 /// A person's answer to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,7 @@ impl Gate {
             let payload = ApprovalGrantPayload { id: asked, call_hash, card, user, reason, power, secrets };
             answer_draft(&requested, Draft::new(payload))
         } else {
+            let status = Some(RefusalClass::Person.as_str());
             let payload = ApprovalRefusePayload {
                 id: asked,
                 call_hash,
@@ -85,14 +86,15 @@ impl Gate {
                 power,
                 secrets,
             };
-            answer_draft(&requested, Draft::new(payload))
+            Draft { status, ..answer_draft(&requested, Draft::new(payload)) }
         };
         let draft = Draft { principal: Some(by.id()), ..draft };
         let _receipt = self.ledger().append_one(draft).await.map_err(AnswerError::Ledger)?;
         // From here on the answer counts, whatever happens to this process: the run is found again.
         self.stir();
         let (requested, standing) = find(self.ledger(), id)?;
-        Ok(approval_view(self.ledger(), requested, standing)?)
+        let names = self.ledger().state(key_names)?;
+        Ok(approval_view(self.ledger(), &names, requested, standing)?)
     }
 
     /// Whether an answer of `by` to the request `id` would count now. Blocking.

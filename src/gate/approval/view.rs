@@ -1,9 +1,11 @@
 //! Approval requests as people see them: one, or a page of them.
 
 use super::error::AnswerError;
+use crate::auth::key_names;
 use crate::gate::card;
 use crate::gate::requested::{ApprovalStanding, Requested, State, state_row};
 use crate::ledger::payload::{ApprovalGrantPayload, ApprovalRefusePayload};
+use crate::ledger::query::KeyNames;
 use crate::ledger::{Ledger, ReadError, Stored};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, CallId, RunId, SessionId, limits};
@@ -67,6 +69,8 @@ pub struct Approval {
 pub struct Requester {
     /// The credential, as on the ledger.
     pub principal: String,
+    /// The credential as people know it, such as `ops-ci (ben)`.
+    pub who: String,
     /// Its user, if the credential names one.
     pub user: Option<String>,
 }
@@ -76,6 +80,8 @@ pub struct Requester {
 pub struct RecordedAnswer {
     /// The credential; `None` if the request expired.
     pub principal: Option<String>,
+    /// The credential as people know it.
+    pub who: Option<String>,
     /// When it was answered.
     pub at: String,
     /// The reason that the answerer gave.
@@ -118,8 +124,12 @@ pub(super) fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, Appro
 impl Approval {
     /// The request `id`; `None` if it does not exist. Blocking.
     pub fn find(ledger: &Ledger, id: &ApprovalId) -> Result<Option<Self>, AnswerError> {
+        Self::named(ledger, &ledger.state(key_names)?, id)
+    }
+
+    fn named(ledger: &Ledger, names: &KeyNames, id: &ApprovalId) -> Result<Option<Self>, AnswerError> {
         match find(ledger, id) {
-            Ok((requested, standing)) => Ok(Some(approval_view(ledger, requested, standing)?)),
+            Ok((requested, standing)) => Ok(Some(approval_view(ledger, names, requested, standing)?)),
             Err(AnswerError::Unknown) => Ok(None),
             Err(other) => Err(other),
         }
@@ -136,9 +146,9 @@ impl Approval {
         sees: impl Fn(&str) -> bool,
     ) -> Result<(Vec<Self>, Option<u64>), AnswerError> {
         let mut items: Vec<Self> = Vec::new();
-        let mut bytes = 0;
+        let (names, mut bytes) = (ledger.state(key_names)?, 0);
         for id in ids(ledger, after)? {
-            let Some(approval) = Self::find(ledger, &id)? else { continue };
+            let Some(approval) = Self::named(ledger, &names, &id)? else { continue };
             if state.is_some_and(|wanted| approval.state != wanted) || !sees(&approval.requester.principal) {
                 continue;
             }
@@ -166,11 +176,12 @@ fn ids(ledger: &Ledger, after: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> 
 
 pub(super) fn approval_view(
     ledger: &Ledger,
+    names: &KeyNames,
     requested: Requested,
     standing: ApprovalStanding,
 ) -> Result<Approval, ReadError> {
     let answer = match standing.answer {
-        Some(seq) => ledger.reader().entry(seq)?.as_ref().map(answered),
+        Some(seq) => ledger.reader().entry(seq)?.as_ref().map(|stored| answered(stored, names)),
         None => None,
     };
     let is_over = standing.state == State::Pending && Wall::now().0 >= requested.expires_us;
@@ -191,7 +202,11 @@ pub(super) fn approval_view(
         tainted_by: requested.tainted_by,
         groups: requested.groups,
         confirm: requested.confirm,
-        requester: Requester { principal: requested.requester, user: requested.requester_user },
+        requester: Requester {
+            who: names.shown(&requested.requester),
+            principal: requested.requester,
+            user: requested.requester_user,
+        },
         created: Wall(requested.wall_us).rfc3339(),
         expires: Wall(requested.expires_us).rfc3339(),
         answer,
@@ -199,11 +214,12 @@ pub(super) fn approval_view(
     })
 }
 
-fn answered(stored: &Stored) -> RecordedAnswer {
+fn answered(stored: &Stored, names: &KeyNames) -> RecordedAnswer {
     let granted = || stored.payload::<ApprovalGrantPayload>().and_then(|payload| payload.reason);
     let refused = || stored.payload::<ApprovalRefusePayload>().and_then(|payload| payload.reason);
     RecordedAnswer {
         principal: stored.header.str("principal").map(str::to_owned),
+        who: stored.header.str("principal").map(|principal| names.shown(principal)),
         at: stored.header.u64("wall_us").map_or_else(|| "unknown".to_owned(), |at| Wall(at).rfc3339()),
         reason: granted().or_else(refused),
         ledger: stored.header.seq,

@@ -336,7 +336,8 @@ async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
         Draft {
             decision: Some("deny"),
             ..draft(body::<CallDecisionPayload>(json!({
-                "arguments": arguments, "proposed_id": HOSTILE, "reason": HOSTILE
+                "arguments": arguments, "proposed_id": HOSTILE, "reason": HOSTILE,
+                "nearest": { "policy": "deploy-demo", "origin": "p.cedar:1", "why": HOSTILE }
             })))
         },
         Draft {
@@ -393,6 +394,11 @@ async fn hostile_text_is_only_ever_text() {
     }
     let page = app.page(&format!("/ui/runs/{run}"), &login).await;
     assert!(page.body.contains("\\u{202e}gnp.exe \\u{1b}[2J"), "hidden characters are made visible");
+    // A6: the nearest rule, where a person looks.
+    let nearest = "the nearest rule is deploy-demo (p.cedar:1), which ";
+    for path in [format!("/ui/runs/{run}"), format!("/ui/audit/{}", first + 2)] {
+        assert!(app.page(&path, &login).await.body.contains(nearest), "{path}");
+    }
     // The stream sends the same text as JSON, on one line each.
     let tail = format!("GET /ui/events?after={} HTTP/1.1\r\nHost: {}\r\n{login}\r\n", first - 1, app.address);
     let tail = Tail::open(app.address, tail, &format!("id: {last}\n")).await;

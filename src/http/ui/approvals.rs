@@ -161,7 +161,7 @@ fn table(items: &[Approval]) -> Markup {
                             td.message { a.open href={ "/ui/approvals/" (item.id) } {
                                 (format::line(&item.tool, 40)) " " (format::line(&item.arguments.to_string(), 90)) } }
                             td { (page::outcome(item.state.as_str())) }
-                            td { (format::line(&item.requester.principal, 24)) }
+                            td { (format::line(&item.requester.who, 32)) }
                             td { (at(&item.created)) }
                             td { (ends(item)) }
                         }
@@ -204,7 +204,7 @@ fn answered(approval: &Approval) -> Markup {
         @if let Some(answer) = &approval.answer {
             p.notice {
                 (page::outcome(approval.state.as_str())) " by "
-                (answer.principal.as_deref().map_or_else(|| "the time limit".to_owned(), |who| format::line(who, 40)))
+                (answer.who.as_deref().map_or_else(|| "the time limit".to_owned(), |who| format::line(who, 40)))
                 " at " (at(&answer.at))
                 @if let Some(reason) = &answer.reason { ": " (format::line(reason, 500)) }
             }

@@ -121,8 +121,7 @@ fn why(visitor: &Visitor, approval: &Approval, shown: &Value) -> Markup {
                 @if approval.groups.is_empty() { "any user who may answer, including the requester" }
                 @else { "another user in " (format::line(&approval.groups.join(", "), 120)) }
             }
-            dt { "asked by" } dd { (format::line(&approval.requester.principal, 40))
-                @if let Some(user) = &approval.requester.user { " (" (format::line(user, 64)) ")" }
+            dt { "asked by" } dd { (format::line(&approval.requester.who, 64)) " " code.muted { (format::line(&approval.requester.principal, 40)) }
                 @if let Some(channel) = text(shown, "channel") { " through " (channel) } }
             dt { "asked" } dd { (at(&approval.created)) }
             dt { "expires" } dd { (ends(approval)) }

@@ -4,6 +4,7 @@ use super::format;
 use super::page::{Here, Page, block};
 use super::row;
 use super::state::Ui;
+use super::timeline;
 use super::visitor::Visitor;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
@@ -68,6 +69,9 @@ fn body(around: &Around) -> Markup {
                     a.button rel="next" href={ "/ui/audit/" (after.header.seq) } { (after.header.seq) " →" }
                 }
             }
+        }
+        @if let Some(nearest) = timeline::nearest(&around.stored) {
+            p.notice { "No policy permits this call; " (nearest) "." }
         }
         (proof(around))
         div.columns {

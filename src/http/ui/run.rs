@@ -259,7 +259,8 @@ fn entry_text(stored: &Stored) -> Option<(String, String)> {
             let payload: CallDecisionPayload = stored.payload()?;
             let arguments = payload.arguments.or(payload.arguments_raw.map(Value::from))?;
             let reason = payload.reason.map(|why| format!("\n\n{}", refused(&stored.header, &why)));
-            let reason = reason.unwrap_or_default();
+            let nearest = payload.nearest.map(|nearest| format!("\n{}", nearest.line()));
+            let reason = reason.unwrap_or_default() + &nearest.unwrap_or_default();
             Some((format!("Call of {tool}"), format!("{}{reason}", pretty(&arguments))))
         }
         Kind::CallResult => {

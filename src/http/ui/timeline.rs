@@ -25,6 +25,8 @@ pub(super) struct TimelineStep {
     seq: u64,
     kind: String,
     what: String,
+    /// A second line for people.
+    more: Option<String>,
     outcome: String,
     begin_us: u64,
     end_us: u64,
@@ -53,6 +55,7 @@ pub(super) fn steps(entries: &[Stored]) -> Vec<TimelineStep> {
             seq: header.seq,
             kind: format::line(&header.kind, 32),
             what: format::line(&what(stored), WHAT_CHARS_MAX),
+            more: nearest(stored),
             outcome: outcome(stored),
             begin_us,
             end_us,
@@ -63,9 +66,16 @@ pub(super) fn steps(entries: &[Stored]) -> Vec<TimelineStep> {
     steps
 }
 
+/// Which rule was nearest to permitting a call that none permits.
+pub(super) fn nearest(stored: &Stored) -> Option<String> {
+    let decided = stored.header.is(Kind::CallDecision).then(|| stored.payload::<CallDecisionPayload>());
+    decided.flatten()?.nearest.map(|nearest| nearest.line())
+}
+
 fn outcome(stored: &Stored) -> String {
     let header = &stored.header;
-    let word = header.str("decision").or_else(|| header.str("status"));
+    let is_class = header.is(Kind::ApprovalRefuse) && header.str("principal").is_some();
+    let word = header.str("decision").or_else(|| header.str("status").filter(|_| !is_class));
     let word = word.unwrap_or(match header.known_kind() {
         Some(Kind::RunRequest) => "asked",
         Some(Kind::ModelReply) => "model",
@@ -172,7 +182,7 @@ fn row(step: &TimelineStep, begin: u64, whole: u64) -> Markup {
             td.n { a.open href={ "/ui/audit/" (step.seq) } { (step.seq) } }
             td { (step.kind) }
             td { (page::outcome(&step.outcome)) }
-            td.what { (step.what) }
+            td.what { (step.what) @if let Some(more) = &step.more { br; span.muted { (more) } } }
             td.n { @if took > 0 { (format::span(took)) } }
             td.bar {
                 svg viewBox={ "0 0 " (AXIS) " 20" } preserveAspectRatio="none" aria-hidden="true" {

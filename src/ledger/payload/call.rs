@@ -3,7 +3,7 @@
 use super::server::LoadedScript;
 use crate::call::{End, FileKind, Given};
 use crate::ledger::entry::{Kind, Payload};
-use crate::types::{Decision, Level};
+use crate::types::{Decision, Level, limits, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -69,14 +69,13 @@ pub struct NearestRule {
 }
 
 impl NearestRule {
-    /// Why a call of `tool` on `object` was denied, for a person.
+    /// The rule and why it did not match, on one line, for a person.
     #[must_use]
-    pub fn line(&self, tool: &str, object: &str) -> String {
+    pub fn line(&self) -> String {
         let Self { policy, origin, why } = self;
         let origin = origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
-        format!(
-            "no policy permits `{tool}` on `{object}`; the nearest rule is `{policy}`{origin}, which {why}"
-        )
+        let line = format!("the nearest rule is {policy}{origin}, which {why}");
+        text::visible_line(text::prefix(&line, limits::SHOWN_BYTES_MAX))
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! `form` (how optional members are written) · `power` (the power that an action used) · `log` (the
 //! log's own entries) · `segments` (which segments are sealed or dropped) · `key` (API keys) ·
-//! `server` (starts, rules, tools) · `run` (a run and its model) · `call` · `approval`.
+//! `server` (starts, rules, tools) · `call` · `run` (a run and its model) · `approval`.
 
 mod form;
 mod power;
@@ -21,8 +21,8 @@ mod log;
 mod segments;
 mod key;
 mod server;
-mod run;
 mod call;
+mod run;
 mod approval;
 #[cfg(test)]
 mod tests;

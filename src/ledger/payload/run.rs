@@ -1,5 +1,6 @@
 //! A run: its request, its reply, and the replies of its model.
 
+use super::call::NearestRule;
 use crate::ledger::entry::{Kind, Payload};
 use crate::types::{
     CallId, Channel, Decision, Digest, RefusalClass, RunId, RunStatus, SessionId, StepStatus,
@@ -192,6 +193,10 @@ pub struct Step {
     /// The refusal, if `class` is `person`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<StepRefusal>,
+    /// The permit that was nearest to matching, if no policy permits the call. For people: no model
+    /// reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<NearestRule>,
     /// The entries of the decision and of the result.
     pub ledger: StepLedger,
 }

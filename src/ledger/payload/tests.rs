@@ -265,6 +265,7 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
             ("steps[]", members::<Step>()),
             ("steps[].ledger", members::<StepLedger>()),
             ("steps[].refused", members::<StepRefusal>()),
+            ("steps[].nearest", members::<NearestRule>()),
             ("usage", members::<Usage>()),
         ],
         _ => Vec::new(),

@@ -9,7 +9,7 @@ use super::term::{Criterion, Want};
 use super::told::KeyNames;
 use crate::ledger::entry::Kind;
 use crate::ledger::read::number;
-use crate::types::{Decision, RunStatus};
+use crate::types::{Decision, RefusalClass, RunStatus};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, Row as RowRef, params, params_from_iter};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,14 +137,16 @@ impl Folded {
                 let made = decision.as_deref().and_then(Decision::parse);
                 self.decisions.insert(call.unwrap_or_default(), made);
                 self.mark("decision", decision.as_deref());
+                self.mark("status", status.as_deref());
                 if let Some(tool) = tool.filter(|_| made != Some(Decision::Invalid)) {
                     self.mark("tool", Some(&tool));
                     self.tools.insert(tool);
                 }
             }
             Some(Kind::CallResult) => self.mark("status", status.as_deref()),
-            // An approval that expired has a status and no principal.
-            Some(Kind::ApprovalRefuse) if by.is_some() && status.is_none() => {
+            // An approval that expired has no principal.
+            Some(Kind::ApprovalRefuse) if by.is_some() => {
+                self.mark("status", Some(RefusalClass::Person.as_str()));
                 self.refused.insert(call.unwrap_or_default());
             }
             _ => {}

@@ -114,7 +114,11 @@ pub fn line_of<E>(
 
 /// The line of an entry whose payload is not read.
 fn of_header(header: &Header, names: &KeyNames) -> EntryLine {
-    let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
+    let outcome = match header.known_kind() {
+        // Its status is the class of the refusal.
+        Some(Kind::ApprovalRefuse) if header.str("principal").is_some() => "refused",
+        _ => header.str("decision").or_else(|| header.str("status")).unwrap_or_default(),
+    };
     EntryLine {
         who: header.str("principal").map(|principal| names.shown(principal)).unwrap_or_default(),
         what: String::new(),
