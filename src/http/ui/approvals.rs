@@ -150,7 +150,7 @@ async fn check_order(ui: &Ui, visitor: &Visitor, id: &ApprovalId) -> Result<(), 
 fn table(items: &[Approval]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Approvals" {
-            table {
+            table.asks {
                 thead { tr {
                     th scope="col" { "call" } th scope="col" { "state" } th scope="col" { "asked by" }
                     th scope="col" { "asked" } th scope="col" { "expires" }

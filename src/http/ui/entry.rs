@@ -1,15 +1,17 @@
 //! `/ui/audit/{seq}`: one entry with its exact bytes, and a hash that the browser computes.
 
 use super::format;
-use super::page::{Here, Page, block};
+use super::page::{self, Here, Page, block};
 use super::row;
 use super::state::Ui;
 use super::timeline;
 use super::visitor::Visitor;
+use crate::auth::key_names;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
-use crate::ledger::Stored;
+use crate::ledger::query::{EntryLine, EntryTeller};
+use crate::ledger::{ReadError, Stored};
 use crate::types::limits;
 use axum::extract::{Path, State};
 use axum::response::Html;
@@ -27,6 +29,8 @@ struct Around {
     stored: Stored,
     before: Option<Stored>,
     after: Option<Stored>,
+    /// The entry in words.
+    line: EntryLine,
 }
 
 pub(super) async fn show(
@@ -47,7 +51,9 @@ pub(super) async fn show(
         }
         let before = seq.checked_sub(1).map(|seq| reader.entry(seq)).transpose()?.flatten();
         let after = seq.checked_add(1).map(|seq| reader.entry(seq)).transpose()?.flatten();
-        Ok(Some(Around { stored, before, after }))
+        let names = app.agent.ledger().state(key_names).map_err(ReadError::from)?;
+        let line = EntryTeller { reader, names: &names }.line(&stored.header)?;
+        Ok(Some(Around { stored, before, after, line }))
     });
     let around = around.await?.ok_or_else(none)?;
     let same = format!("/audit/entries/{seq}");
@@ -70,6 +76,7 @@ fn body(around: &Around) -> Markup {
                 }
             }
         }
+        (words(around))
         @if let Some(nearest) = timeline::nearest(&around.stored) {
             p.notice { "No policy permits this call; " (nearest) "." }
         }
@@ -83,6 +90,20 @@ fn body(around: &Around) -> Markup {
             p.muted { (format::count(around.stored.bytes.len())) " bytes. The leaf hash is SHA-256 over a zero byte followed by these bytes." }
             (block(&String::from_utf8_lossy(&around.stored.bytes), limits::BLOCK_BYTES_MAX, "The bytes as text"))
         }
+    }
+}
+
+/// Who, what and how it ended, before the record itself.
+fn words(around: &Around) -> Markup {
+    let EntryLine { who, what, outcome } = &around.line;
+    let wall_us = around.stored.header.u64("wall_us").unwrap_or(0);
+    html! {
+        p.line.muted {
+            @if !who.is_empty() { (format::line(who, 40)) " · " }
+            (format::time(wall_us))
+            @if !outcome.is_empty() { " · " (page::outcome(&format::line(outcome, 24))) }
+        }
+        @if !what.is_empty() { p.wrap { (format::line(what, FIELD_CHARS_MAX)) } }
     }
 }
 

@@ -5,6 +5,7 @@ use super::state::Ui;
 use super::visitor::Visitor;
 use super::{format, timeline};
 use crate::agent::{AnswerBy, RunReply};
+use crate::auth::key_names;
 use crate::gate::{AnswerError, Approval};
 use crate::http::app::App;
 use crate::http::blocking::blocking;
@@ -14,7 +15,7 @@ use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
     RunRequestPayload,
 };
-use crate::ledger::{Filter, Header, Kind, Order, Stored};
+use crate::ledger::{Filter, Header, Kind, Order, ReadError, Stored};
 use crate::policy::Power;
 use crate::types::{ApprovalId, Decision, RefusalClass, RunId, limits};
 use axum::extract::{Path, Query, State};
@@ -32,6 +33,8 @@ const VIEWS: [(&str, &str); 3] = [("timeline", "Timeline"), ("reader", "Reader")
 
 struct RunPage {
     reply: RunReply,
+    /// Who asked, as people know them.
+    who: String,
     entries: Vec<Stored>,
     /// The first entry of the next page.
     next: Option<u64>,
@@ -108,7 +111,9 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Run
         entries.extend(reader.entry(header.seq)?);
     }
     let next = next.filter(|next| *next <= last);
-    Ok(RunPage { reply, entries, next })
+    let asker = entries.first().and_then(|stored| stored.header.str("principal")).unwrap_or_default();
+    let who = app.agent.ledger().state(key_names).map_err(ReadError::from)?.shown(asker);
+    Ok(RunPage { reply, who, entries, next })
 }
 
 fn body(visitor: &Visitor, base: &str, run: &RunPage, view: &str) -> Markup {
@@ -123,6 +128,7 @@ fn body(visitor: &Visitor, base: &str, run: &RunPage, view: &str) -> Markup {
             p { (page::outcome(run.reply.status.as_str())) }
         }
         (facts(visitor, run))
+        (said(run))
         (cards(run))
         nav.tabs aria-label="Views" {
             @for (name, text) in VIEWS {
@@ -141,10 +147,23 @@ fn body(visitor: &Visitor, base: &str, run: &RunPage, view: &str) -> Markup {
                 a.button rel="next" href={ (base) "?view=" (view) "&from=" (next) } { "Later entries" }
             }
         }
-        @if let (Some(answer), "timeline") = (&run.reply.answer, view) {
-            section aria-labelledby="answer" {
+    }
+}
+
+/// The answer, and above it what a person or a limit made of the run: they come first.
+fn said(run: &RunPage) -> Markup {
+    let reply = &run.reply;
+    html! {
+        @for refusal in reply.refusals() {
+            p.notice.bad { (format::line(&refusal, 400)) "." }
+        }
+        @if let Some(limit) = &reply.limit {
+            p.notice.warn { "The run reached its limit " code { (format::line(limit, 60)) } "." }
+        }
+        @if let Some(answer) = &reply.answer {
+            section.answer aria-labelledby="answer" {
                 h2 #answer { "Answer" }
-                p.muted { (written_by(run.reply.said_by)) }
+                p.muted { (written_by(reply.said_by)) }
                 (block(answer, limits::BLOCK_BYTES_MAX, "The answer as text"))
             }
         }
@@ -163,13 +182,14 @@ fn written_by(said_by: Option<AnswerBy>) -> &'static str {
 fn facts(visitor: &Visitor, run: &RunPage) -> Markup {
     let id = &run.reply.run;
     let first = run.entries.first().map(|stored| &stored.header);
-    let who = first.and_then(|header| header.str("principal")).unwrap_or_default();
+    let asker = first.and_then(|header| header.str("principal")).unwrap_or_default();
+    let who = format::line(&run.who, 40);
     let policy = first.and_then(|header| header.str("policy")).unwrap_or_default();
     html! {
         p.line.muted {
-            code { (id) } " · "
-            @if visitor.may(Power::RunRead) { a href=(link("/ui/runs", &[("principal", who)])) { (format::line(who, 24)) } }
-            @else { (format::line(who, 24)) }
+            @if visitor.may(Power::RunRead) { a href=(link("/ui/runs", &[("principal", asker)])) title=(format::line(asker, 40)) { (who) } }
+            @else { (who) }
+            " · " code { (id) }
             " · "
             (format::time(first.and_then(|header| header.u64("wall_us")).unwrap_or(0))) " · policy "
             code title=(policy) { (format::short(policy, 12)) }
@@ -199,12 +219,6 @@ fn cards(run: &RunPage) -> Markup {
             li.card { span { "Tool calls" } b { (reply.steps.len()) } }
             li.card { span { "Denied" } b.bad[denied > 0] { (denied) } }
             @if refused > 0 { li.card { span { "Refused by a person" } b.bad { (refused) } } }
-        }
-        @for refusal in reply.refusals() {
-            p.notice.bad { (format::line(&refusal, 400)) "." }
-        }
-        @if let Some(limit) = &reply.limit {
-            p.notice.warn { "The run reached its limit " code { (format::line(limit, 60)) } "." }
         }
     }
 }
