@@ -9,6 +9,7 @@ use super::point::Gate;
 use super::question::waiting;
 use super::refusal::{Judgement, Obstacle, refusal};
 use super::requested;
+use super::resource::by_name;
 use super::rules::Rules;
 use super::subtree::{self, Below};
 use crate::auth::Principal;
@@ -175,6 +176,9 @@ impl Gate {
     }
 
     /// Decides a call that could not be prepared: a deny of this `class` that names the obstacle.
+    ///
+    /// If the rules deny the call as it stands, they are the reason: a caller without a permit does
+    /// not learn what this host lacks for it, and is not sent to mend it.
     pub fn deny_unprepared(
         &self,
         context: &CallContext<'_>,
@@ -182,8 +186,19 @@ impl Gate {
         class: RefusalClass,
         why: &str,
     ) -> Decided {
-        let verdict = Judgement::from(Obstacle::new(class, why.to_owned()));
-        let payload = decision_payload(&pending, &verdict.evaluation);
+        let now_us = Wall::now().0;
+        let counts = self.counters.turn().counts(&pending.manifest().name, now_us);
+        let facts = QuestionFacts { context, pending: &pending, now_us, counts };
+        let resource = by_name(&pending).and_then(Result::ok).filter(|_| !pending.is_stale());
+        let ruled = resource.as_ref().map(|resource| {
+            let asked = facts.question(Approved::No, resource);
+            Judgement::from(pending.rules.bundle.decide(&asked))
+        });
+        let verdict = ruled.filter(Judgement::is_deny);
+        let nearest = verdict.as_ref().zip(resource.as_ref());
+        let nearest = nearest.and_then(|(verdict, resource)| facts.nearest(verdict.answer(), resource));
+        let verdict = verdict.unwrap_or_else(|| Obstacle::new(class, why.to_owned()).into());
+        let payload = CallDecisionPayload { nearest, ..decision_payload(&pending, &verdict.evaluation) };
         self.decided(context, pending, payload, verdict, None)
     }
 

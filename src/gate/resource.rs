@@ -38,7 +38,6 @@ impl Gate {
     /// The object as the sandbox claims it. An error is an impossible claim.
     fn claimed(&self, pending: &Pending, object: &Object) -> Result<policy::Resource, &'static str> {
         let manifest = pending.manifest();
-        let words = |argument: &str| pending.valid.arguments().get(argument).and_then(Value::as_str);
         if let Object::Content(content) = object {
             check_content(pending, content)?;
         }
@@ -51,21 +50,8 @@ impl Gate {
         };
         let argument = match (&manifest.resource, bare) {
             (ResourceSpec::Path { argument }, _) => argument,
-            (ResourceSpec::Fixed { kind, id }, Object::Fixed) => {
-                return Ok(policy::Resource::Fixed { kind: kind.clone(), id: id.clone() });
-            }
-            // The catalog has checked that the argument has the one form of an id.
-            (ResourceSpec::Id { kind, argument }, Object::Fixed) => {
-                let id = words(argument).ok_or("the resource's argument is not a string")?.to_owned();
-                return Ok(policy::Resource::Id { kind: *kind, id });
-            }
-            (ResourceSpec::Host { argument, form }, Object::Fixed) => {
-                let host = words(argument).and_then(|words| form.read(words).ok());
-                let host = host.ok_or("the resource's argument names no host")?;
-                if !manifest.reach.holds(&host) {
-                    return Err("the tool is not connected to that host");
-                }
-                return Ok(policy::Resource::host(host.as_str()));
+            (_, Object::Fixed) => {
+                return by_name(pending).unwrap_or(Err("the resource's argument names nothing"));
             }
             (ResourceSpec::Fixed { .. } | ResourceSpec::Id { .. } | ResourceSpec::Host { .. }, _) => {
                 return Err("the sandbox resolved a path for a tool that has none");
@@ -73,7 +59,8 @@ impl Gate {
         };
         let inside =
             |canonical: &str| manifest.read.iter().any(|root| Path::new(canonical).starts_with(root));
-        let outside = || policy::Resource::Outside { lexical: lexical(words(argument).unwrap_or("/")) };
+        let outside =
+            || policy::Resource::Outside { lexical: lexical(words(pending, argument).unwrap_or("/")) };
         Ok(match bare {
             Object::Fixed => return Err("the sandbox resolved nothing for a tool that names a path"),
             Object::Path(path) if inside(&path.canonical) && lexical(&path.canonical) == path.canonical => {
@@ -119,6 +106,36 @@ impl Gate {
         let names: Vec<String> = names.collect();
         policy::Resource::Path { canonical, within: within.into_iter().chain(names).collect() }
     }
+}
+
+/// An argument that is a string.
+fn words<'a>(pending: &'a Pending, argument: &str) -> Option<&'a str> {
+    pending.valid.arguments().get(argument).and_then(Value::as_str)
+}
+
+/// The object of a call whose manifest or arguments name it, so that the sandbox has nothing to
+/// resolve; none for a path.
+pub(super) fn by_name(pending: &Pending) -> Option<Result<policy::Resource, &'static str>> {
+    let manifest = pending.manifest();
+    let named = |argument: &String| words(pending, argument);
+    Some(match &manifest.resource {
+        ResourceSpec::Path { .. } => return None,
+        ResourceSpec::Fixed { kind, id } => {
+            Ok(policy::Resource::Fixed { kind: kind.clone(), id: id.clone() })
+        }
+        // The catalog has checked that the argument has the one form of an id.
+        ResourceSpec::Id { kind, argument } => match named(argument) {
+            Some(id) => Ok(policy::Resource::Id { kind: *kind, id: id.to_owned() }),
+            None => Err("the resource's argument is not a string"),
+        },
+        ResourceSpec::Host { argument, form } => {
+            match named(argument).and_then(|words| form.read(words).ok()) {
+                Some(host) if manifest.reach.holds(&host) => Ok(policy::Resource::host(host.as_str())),
+                Some(_) => Err("the tool is not connected to that host"),
+                None => Err("the resource's argument names no host"),
+            }
+        }
+    })
 }
 
 /// Device and inode as text: they may exceed the integers that JSON readers keep.

@@ -314,6 +314,19 @@ fn a_project_that_is_a_link_is_not_followed() {
     }
 }
 
+/// A6: the rules are asked first, so a project without a permit is denied by them, there or not.
+#[test]
+fn a_project_without_a_permit_is_denied_by_the_rules_whether_it_is_there_or_not() {
+    let home = home();
+    std::fs::create_dir_all(home.path("workspace/there")).expect("folder");
+    for project in ["there", "absent"] {
+        let step = call(&home, "deploy", &json!({ "project": project, "version": "1.0.1" }));
+        assert_eq!((&step["status"], &step["class"]), (&json!("refused"), &json!("policy")), "{step}");
+        assert!(!step.to_string().contains("working folder"), "{step}");
+        assert!(step["nearest"].to_string().contains("demo"), "{step}");
+    }
+}
+
 #[test]
 fn a_tool_that_cannot_be_loaded_says_where() {
     let home = TestHome::init();
