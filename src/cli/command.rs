@@ -133,6 +133,9 @@ fn usage(error: &clap::Error) -> Option<String> {
         let cli = Cli::command();
         let known: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
         let meant = types::nearest(word, known).map(|meant| format!("did you mean `par {meant}`?"));
+        // A tool is called by a command.
+        let tool = || types::nearest(word, init::tool_names());
+        let meant = meant.or_else(|| tool().map(|tool| format!("did you mean `par tool call {tool}`?")));
         let first = message.find("\n\n").unwrap_or(message.len());
         message.insert_str(first, &meant.map(|meant| format!("\n\n  tip: {meant}")).unwrap_or_default());
     }

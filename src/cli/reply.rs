@@ -145,6 +145,8 @@ pub(super) fn arguments(args: &Value) -> String {
             let others = others.map(|(name, value)| format!("{name}={}", plain(value)));
             path.into_iter().chain(others).collect::<Vec<_>>().join(" ")
         }
+        // What is not JSON, or does not match the schema, is recorded as text.
+        Value::String(raw) => raw.clone(),
         other => other.to_string(),
     };
     text::visible_line(text::prefix(&shown, limits::SHOWN_BYTES_MAX))

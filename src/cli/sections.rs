@@ -4,7 +4,7 @@ const EXIT_STATUS: &str = "\
 0  success
 1  it failed
 2  wrong usage or configuration
-3  a policy denied it
+3  a policy denied it, or a person refused it
 4  a call waits for approval, or the run goes on
 5  the ledger does not verify
 6  the caller is not authenticated

@@ -28,6 +28,9 @@ fn entries_name_keys_users_and_objects() {
     for words in ["ops-ci (ben)  list_dir /var/log", "allow read-logs"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
+    // What a model wrote and no schema took is shown as it was written.
+    let unfit = text(&home.par(&["tool", "call", "list_dir", r#"{"paht":"/"}"#]).stdout);
+    assert!(unfit.starts_with(r#"✗ list_dir {"paht":"/"} "#), "{unfit}");
     let results = home.expect(0, &["audit", "show", "kind:call.result"]);
     assert!(results.contains("list_dir /var/log"), "{results}");
     let request = home.expect(0, &["audit", "show", "kind:run.request"]);
@@ -118,6 +121,11 @@ fn an_entry_is_for_a_person_first() {
     assert!(ask(&["audit", "show", &seq.to_string()]).contains("deploy-needs-release, policies/20-deploy"));
     let list = ask(&["audit", "show", "decision:needs_approval"]);
     assert!(list.starts_with("seq  time") && list.contains("deploy demo"), "{list}");
+    // C1: with names, as from the files.
+    let key = home.expect(0, &["key", "create", "ops-ci", "--role", "operator", "--user", "ben"]);
+    server.run(key.trim(), LIST).json();
+    let list = ask(&["audit", "show", "kind:run.request"]);
+    assert!(list.contains("ops-ci (ben)") && !list.contains("key:"), "{list}");
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -267,6 +275,8 @@ fn words_that_were_meant_are_named() {
         (&["run", "doctor"], 2, "did you mean `par doctor`?"),
         (&["run", "--", "doctor"], 0, "done"),
         (&["rnu"], 2, "par: unrecognized subcommand 'rnu'\n\n  tip: "),
+        (&["lst_dir"], 2, "tip: did you mean `par tool call list_dir`?"),
+        (&["policy", "explain", "raed_file"], 2, "`raed_file`, did you mean `read_file`? It is not a power"),
         (&["tool", "show", "lst_dir"], 1, "did you mean `list_dir`?"),
         (&["tool", "call", "raed_file"], 1, "did you mean `par tool call read_file`?"),
         (&["policy", "explain", "raed_file", "{}"], 2, "did you mean `read_file`?"),

@@ -44,6 +44,7 @@ fn seen(command: &mut Command, columns: Option<u16>) -> String {
 fn home() -> TestHome {
     let home = TestHome::init();
     std::fs::write(home.path("workspace/notes"), "the notes\n").expect("file");
+    std::fs::create_dir(home.path("workspace/shop")).expect("folder");
     home.expect(0, &["key", "create", "ops-ci", "--role", "operator", "--user", "ben", "--expires", "90d"]);
     home.expect(0, &["run", r#"list_dir(path="/var/log")"#]);
     home.expect(0, &["run", r#"read_file(path="/etc/shadow")"#]);
@@ -96,7 +97,7 @@ fn tables_fit_the_terminal_and_a_pipe_gets_everything() {
     let home = home();
     let denied = home.entries(&["decision:deny"])[0]["seq"].to_string();
     let mut found = String::new();
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 10] = [
         &["tool", "list"],
         &["key", "list"],
         &["approval", "list"],
@@ -106,6 +107,7 @@ fn tables_fit_the_terminal_and_a_pipe_gets_everything() {
         &["policy", "check"],
         &["runs", "list"],
         &["run", r#"read_file(path="/etc/a-folder-with-a-name/and-another-one/below-it/no-such-file.conf")"#],
+        &["run", r#"deploy(project="shop", version="1.4.2")"#],
     ];
     for args in commands {
         for columns in WIDTHS {

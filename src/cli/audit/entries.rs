@@ -44,7 +44,7 @@ impl Show {
 
     fn on_server(&self, server: &Server, is_json: bool) -> Result<u8, Fail> {
         if let Some(seq) = self.seq() {
-            return one(seq, &EntrySource::Server(server), is_json);
+            return one(seq, &EntrySource::server(server), is_json);
         }
         let query = query::join(&self.query);
         Filter::parse(&query).map_err(Fail::usage)?;

@@ -115,7 +115,7 @@ pub(super) fn server(
         }
     }
     let entries = found.iter().rev().filter_map(Value::as_object);
-    if !out.entries(entries, &EntrySource::Server(server), is_followed)? {
+    if !out.entries(entries, &EntrySource::server(server), is_followed)? {
         return Ok(exit::OK);
     }
     if is_followed { tail(server, query, newest.flatten(), out) } else { Ok(exit::OK) }
@@ -123,13 +123,14 @@ pub(super) fn server(
 
 /// Writes entries of a server after `last`, as they come.
 fn tail(server: &Server, query: &str, mut last: Option<u64>, out: &Out) -> Result<u8, Fail> {
+    let source = EntrySource::server(server);
     loop {
         let after = last.map_or_else(String::new, |seq| format!("&after={seq}"));
         let mut written = Ok(true);
         server.events(&format!("/audit?q={}{after}", encoded(query)), |data| {
             let entry: Map<String, Value> = serde_json::from_str(data).unwrap_or_default();
             last = entry.get("seq").and_then(Value::as_u64).or(last);
-            written = out.entry(&entry, &EntrySource::Server(server));
+            written = out.entry(&entry, &source);
             matches!(written, Ok(true))
         })?;
         if !written? {

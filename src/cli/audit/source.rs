@@ -5,20 +5,34 @@ use crate::cli::query::encoded;
 use crate::cli::remote::Server;
 use crate::ledger::query::{EntryLine, KeyNames, line_of};
 use crate::ledger::{Filter, Header, Order, Reader, Stored};
+use crate::types::text;
 use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
-/// Reads entries, and names keys if the files are at hand.
+/// Reads entries, with the names of keys: from the files, or as the server tells them.
 pub(super) enum EntrySource<'a> {
     Files(&'a Reader, KeyNames),
-    Server(&'a Server),
+    /// A server, and the names of the principals of the entries that were read.
+    Server(&'a Server, RefCell<BTreeMap<String, String>>),
 }
 
-impl EntrySource<'_> {
+impl<'a> EntrySource<'a> {
+    pub(super) fn server(server: &'a Server) -> Self {
+        Self::Server(server, RefCell::default())
+    }
+
     pub(super) fn entry(&self, seq: u64) -> Result<Option<Stored>, Fail> {
         match self {
             Self::Files(reader, _) => reader.entry(seq).map_err(damaged),
-            Self::Server(server) => {
-                Ok(Some(told(seq, &server.ask(&format!("/audit/entries/{seq}"), None)?)?))
+            Self::Server(server, names) => {
+                let answer = server.ask(&format!("/audit/entries/{seq}"), None)?;
+                let stored = told(seq, &answer)?;
+                let who = answer.get("who").and_then(Value::as_str).map(text::visible_line);
+                if let Some((principal, who)) = stored.header.str("principal").zip(who) {
+                    names.borrow_mut().insert(principal.to_owned(), who);
+                }
+                Ok(Some(stored))
             }
         }
     }
@@ -37,7 +51,7 @@ impl EntrySource<'_> {
             Self::Files(reader, _) => {
                 Ok(reader.headers(filter, from, order, limit, scan_max).map_err(damaged)?.0)
             }
-            Self::Server(server) => {
+            Self::Server(server, _) => {
                 let (word, after) = match order {
                     Order::Ascending => ("asc", from.checked_sub(1)),
                     Order::Descending => ("desc", from.checked_add(1)),
@@ -54,11 +68,13 @@ impl EntrySource<'_> {
     /// The line of an entry for people.
     pub(super) fn line(&self, stored: &Stored) -> Result<EntryLine, Fail> {
         let none = KeyNames::default();
-        let names = match self {
-            Self::Files(_, names) => names,
-            Self::Server(_) => &none,
+        let (names, told) = match self {
+            Self::Files(_, names) => (names, None),
+            Self::Server(_, told) => (&none, Some(told)),
         };
-        line_of(stored, names, |seq| self.entry(seq))
+        let line = line_of(stored, names, |seq| self.entry(seq))?;
+        let who = stored.header.str("principal").and_then(|by| told?.borrow().get(by).cloned());
+        Ok(EntryLine { who: who.unwrap_or(line.who), ..line })
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) use earlier::hint;
 pub(super) use files::{made, make, set_owner};
 pub(super) use minimum::set_minimum;
 pub(super) use people::People;
+pub(super) use shipped::tool_names;
 
 use crate::cli::exit::{self, Fail};
 use crate::cli::{compose, show};

@@ -45,6 +45,12 @@ pub(super) fn shipped(people: People) -> Vec<(&'static str, &'static str)> {
     SHIPPED.into_iter().map(|(name, text)| (name, for_one(name).map_or(text, |(_, text)| text))).collect()
 }
 
+/// The names of the shipped tools, those that are off included.
+pub(in crate::cli) fn tool_names() -> impl Iterator<Item = &'static str> {
+    let name = |file: &'static str| file.strip_prefix("tools.d/")?.split('.').next();
+    SHIPPED.into_iter().filter_map(move |(file, _)| name(file))
+}
+
 /// A demo project to deploy: its files in `workspace/`.
 pub(super) const DEMO: [(&str, &str); 7] = [
     ("demo/incoming/1.0.0/VERSION", include_str!("../../../demo/incoming/1.0.0/VERSION")),

@@ -95,8 +95,9 @@ impl Explain {
             (None, None) if is_tool => self.asked(config, &rules, "{}")?,
             (None, None) => {
                 let no_tool = unknown(config, &rules, &self.tool);
+                let no_tool = if no_tool.ends_with('?') { no_tool } else { no_tool + "." };
                 return Err(Fail::usage(format!(
-                    "{no_tool}; it is not a power of the API or an entry either"
+                    "{no_tool} It is not a power of the API or an entry either"
                 )));
             }
             (_, Some(arguments)) => self.asked(config, &rules, arguments)?,

@@ -1,13 +1,15 @@
 //! `GET /audit`, also `/audit/entries`, and `GET /audit/entries/{seq}`.
 
 use super::follow::{Follow, wants_events};
+use crate::auth::key_names;
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
 use crate::http::stream::Streams;
-use crate::ledger::{Filter, Kind, Order, Stored};
+use crate::ledger::query::KeyNames;
+use crate::ledger::{Filter, Kind, Order, ReadError, Stored};
 use crate::policy::Power;
 use crate::types::{limits, text};
 use axum::extract::{Path, Query, State};
@@ -58,12 +60,15 @@ pub(in crate::http) async fn show(
     caller.holding(Power::AuditRead)?;
     let none = || Problem::new(Code::NotFound, "no entry has this number");
     let seq: u64 = seq.parse().map_err(|_| none())?;
-    let read = move || Ok(app.agent.ledger().reader().entry(seq)?);
-    let stored = blocking(read).await?;
-    stored.as_ref().map(entry_json).map(Json).ok_or_else(none)
+    let read = move || {
+        let ledger = app.agent.ledger();
+        let names = ledger.state(key_names).map_err(ReadError::from)?;
+        Ok(ledger.reader().entry(seq)?.map(|stored| entry_json(&stored, &names)))
+    };
+    blocking(read).await?.map(Json).ok_or_else(none)
 }
 
-fn entry_json(stored: &Stored) -> Value {
+fn entry_json(stored: &Stored, names: &KeyNames) -> Value {
     // The verifiers of a key are never shown to any caller.
     let is_secret = stored.header.is(Kind::KeyCreate);
     let (state, payload) = match &stored.body {
@@ -74,6 +79,7 @@ fn entry_json(stored: &Stored) -> Value {
     json!({
         "seq": stored.header.seq,
         "leaf": stored.leaf().hex(),
+        "who": stored.header.str("principal").map(|principal| names.shown(principal)),
         "header": stored.header.fields,
         "header_bytes": String::from_utf8_lossy(&stored.bytes),
         "payload_state": state,

@@ -1,5 +1,5 @@
-//! Compares the structs with entries that were written before the structs existed, and with the
-//! page of the format.
+//! Compares the structs with entries as each version wrote them, and with the page
+//! of the format.
 
 use super::*;
 use crate::call::Given;
@@ -135,6 +135,46 @@ fn earlier_entries_are_read_and_written_unchanged() {
             let (again, payload) = (canonical(&Value::Object(again)), canonical(&payload));
             assert_eq!(again.expect("canonical"), payload.expect("canonical"), "{}", kind.as_str());
         }
+    }
+}
+
+/// Members that came after the first version are in the corpus, as an entry has them.
+#[test]
+fn members_that_came_later_are_in_the_corpus() {
+    for (kind, at) in [
+        (Kind::CallDecision, "/header/taint"),
+        (Kind::CallDecision, "/payload/nearest/why"),
+        (Kind::CallDecision, "/payload/object/uid"),
+        (Kind::CallResult, "/payload/mismatch"),
+        (Kind::CallResult, "/payload/result/files_skipped_by/unreadable"),
+        (Kind::RunRequest, "/payload/via"),
+        (Kind::RunRequest, "/payload/channel"),
+        (Kind::ApprovalRequest, "/payload/card"),
+        (Kind::ApprovalRequest, "/payload/shown/taint/0"),
+        (Kind::ApprovalGrant, "/payload/card"),
+        (Kind::ApprovalRefuse, "/payload/card"),
+        (Kind::RunReply, "/payload/said_by"),
+        (Kind::RunReply, "/payload/steps/0/nearest/policy"),
+        (Kind::RunReply, "/payload/steps/0/class"),
+        (Kind::RunReply, "/payload/steps/1/refused/by"),
+    ] {
+        let entries =
+            corpus(kind).into_iter().map(|(header, payload)| json!({ "header": header, "payload": payload }));
+        assert!(entries.into_iter().any(|entry| entry.pointer(at).is_some()), "{kind:?} {at}");
+    }
+    for (kind, status) in [
+        (Kind::CallDecision, "policy"),
+        (Kind::CallDecision, "host"),
+        (Kind::CallDecision, "schema"),
+        (Kind::CallDecision, "person"),
+        (Kind::ApprovalRefuse, "person"),
+        (Kind::RunReply, "refused"),
+    ] {
+        let mut entries = corpus(kind).into_iter();
+        assert!(
+            entries.any(|(header, _)| header.get("status").and_then(Value::as_str) == Some(status)),
+            "{kind:?} {status}"
+        );
     }
 }
 
