@@ -7,13 +7,14 @@
 //! # Layout
 //!
 //! * `files`: files by descriptor.
-//! * `procfs`: the host's figures.
+//! * `procfs`: facts about the host.
 //! * `mounts`: the mount table.
 //! * `symlinks`: a path, followed link by link.
 //! * `host_tree`: names on the host.
 //! * `namespaces`: the launcher's own.
 //! * `root`: the view.
 //! * `own_proc`: a call's own `/proc`.
+//! * `kept_proc`: the host's `/proc`.
 
 pub(crate) mod files;
 pub(crate) mod procfs;
@@ -23,3 +24,4 @@ pub(crate) mod host_tree;
 pub(crate) mod namespaces;
 pub(crate) mod root;
 pub(crate) mod own_proc;
+pub(crate) mod kept_proc;
