@@ -1,6 +1,6 @@
 //! What one report reads of the host's `/proc`.
 
-use crate::launcher::view::kept_proc::KeptProc;
+use crate::launcher::host::kept_proc::KeptProc;
 use crate::tools::builtin::host::{ProcFiles, ProcNames};
 use rustix::fs::{Mode, OFlags, RawDir, openat};
 use rustix::io::{Errno, pread};

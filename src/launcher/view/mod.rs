@@ -14,7 +14,6 @@
 //! * `namespaces`: the launcher's own.
 //! * `root`: the view.
 //! * `own_proc`: a call's own `/proc`.
-//! * `kept_proc`: the host's `/proc`.
 
 pub(crate) mod files;
 pub(crate) mod procfs;
@@ -24,4 +23,3 @@ pub(crate) mod host_tree;
 pub(crate) mod namespaces;
 pub(crate) mod root;
 pub(crate) mod own_proc;
-pub(crate) mod kept_proc;

@@ -346,7 +346,7 @@ impl RawManifest {
     }
 
     /// Scripts and secrets are passed as names in `/proc`, so their tools get a `/proc` to find
-    /// them in.
+    /// them in. A builtin that reports on the host needs the host's.
     pub(super) fn proc(&self) -> Result<ProcView, Fault> {
         let needs_proc = self.script.is_some() || !self.sandbox.secrets.is_empty();
         match (self.sandbox.proc, self.builtin) {
@@ -355,9 +355,7 @@ impl RawManifest {
             (ProcView::Host, Some(which)) if !which.reports_on_the_host() => {
                 Err(("proc", "this builtin does not report on the host".to_owned()))
             }
-            (ProcView::None, Some(which)) if which.reports_on_the_host() => {
-                Err(("builtin", with_lines("this builtin reports on the host", "proc = \"host\"")))
-            }
+            (ProcView::None, Some(which)) if which.reports_on_the_host() => Ok(ProcView::Host),
             (ProcView::None, None) if needs_proc => Ok(ProcView::Own),
             (proc, _) => Ok(proc),
         }

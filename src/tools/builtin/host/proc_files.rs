@@ -37,8 +37,8 @@ pub const fn proc_names(which: Builtin) -> ProcNames {
         Builtin::MemoryUsage => (&["meminfo", "vmstat", "pressure/memory"], &[]),
         Builtin::DiskUsage => (&["1/mountinfo"], &[]),
         Builtin::DiskIo => (&["diskstats", "pressure/io"], &[]),
-        Builtin::ProcessList => (&["stat", "uptime", "sys/kernel/task_delayacct"], &["stat", "status"]),
-        Builtin::ProcessInfo => (&["stat", "uptime"], &["stat", "status", "cgroup", "oom_score", "cmdline"]),
+        Builtin::ProcessList => (&["uptime", "sys/kernel/task_delayacct"], &["stat", "status"]),
+        Builtin::ProcessInfo => (&["uptime"], &["stat", "status", "cgroup", "oom_score", "cmdline"]),
         Builtin::ListeningPorts | Builtin::Connections => {
             (&["1/net/tcp", "1/net/tcp6", "1/net/udp", "1/net/udp6"], &[])
         }

@@ -4,8 +4,8 @@
 //! Each tool gets the names of its row of the table ([`proc_names`]), by a Landlock rule on these
 //! names alone. Only a tool that reads files of each process gets a rule on all of `/proc`, since
 //! the processes are not known in advance; then the table is what limits it to some names. What
-//! shows a process's memory (`environ`, `maps`, `mem`, `fd`) stays closed even so: Landlock lets no
-//! process inspect one outside of its domain.
+//! shows a process's memory (`environ`, `maps`, `mem`, `fd`) stays closed even so: a call has no
+//! capabilities, and Landlock lets no process inspect one outside of its domain.
 //!
 //! The descriptors are opened with `O_PATH` and keep the kernel's entries in place: one that is
 //! made again after it was dropped would have another identity, which no rule names.
