@@ -109,7 +109,7 @@ impl LargestWalk<'_> {
         }
     }
 
-    /// Goes into a folder. It is compared with the exclusions once more, by its descriptor: by now
+    /// Goes into a folder. It is compared with the exclusions again, by its descriptor: by now
     /// another one may have the name.
     fn enter(&mut self, folder: &OwnedFd, path: &[u8], name: &CStr, depth: usize) -> u64 {
         let (stat, fd) = match open_entry(folder, name) {

@@ -102,7 +102,8 @@ fn open_disks() -> Vec<Disk> {
     disks
 }
 
-/// Mount point and type of a line of `mountinfo` (proc_pid_mountinfo(5)), if files are stored there.
+/// Mount point and type of a line of `mountinfo` (proc_pid_mountinfo(5)), if files are stored
+/// there.
 fn disk_mount(line: &str) -> Option<(String, String)> {
     let (front, back) = line.split_once(" - ")?;
     let kind = back.split(' ').next()?;

@@ -62,8 +62,8 @@ fn text_of(bytes: &[u8], truncated: bool) -> Option<&str> {
     }
 }
 
-/// Puts bytes that strangers chose into `members`: under the first name as text, or under the second
-/// as base64 if they are not UTF-8.
+/// Puts bytes that strangers chose into `members`: under the first name as text, or under the
+/// second as base64 if they are not UTF-8.
 pub(super) fn put_text(members: &mut Map<String, Value>, names: [&str; 2], bytes: &[u8]) {
     let [text, base64] = names;
     match std::str::from_utf8(bytes) {

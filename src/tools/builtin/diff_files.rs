@@ -20,7 +20,7 @@ const EDITS_MAX: usize = 1_500;
 
 /// Lines that were removed and added at one place; lines count from 1.
 #[derive(Debug, PartialEq, Eq)]
-struct Change {
+struct LineChange {
     old: std::ops::Range<usize>,
     new: std::ops::Range<usize>,
 }
@@ -55,7 +55,7 @@ pub fn diff_files(
         }));
     }
     let (differences, truncated) = list.finish();
-    let count = |part: fn(&Change) -> usize| changes.iter().map(part).sum::<usize>();
+    let count = |part: fn(&LineChange) -> usize| changes.iter().map(part).sum::<usize>();
     Ok(stamped(
         json!({
             "old": old.0,
@@ -115,21 +115,21 @@ fn shown(lines: &[&[u8]]) -> (Vec<String>, bool) {
 }
 
 /// The differences in order, and whether they are the shortest list of them.
-fn changes(old: &[&[u8]], new: &[&[u8]]) -> (Vec<Change>, bool) {
+fn changes(old: &[&[u8]], new: &[&[u8]]) -> (Vec<LineChange>, bool) {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (rest_a, rest_b) = (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
     let tail = rest_a.iter().rev().zip(rest_b.iter().rev()).take_while(|(a, b)| a == b).count();
     let a = rest_a.get(..rest_a.len() - tail).unwrap_or_default();
     let b = rest_b.get(..rest_b.len() - tail).unwrap_or_default();
     let Some(pairs) = common(a, b) else {
-        let whole = Change { old: head..head + a.len(), new: head..head + b.len() };
+        let whole = LineChange { old: head..head + a.len(), new: head..head + b.len() };
         return (vec![whole], false);
     };
     let mut found = Vec::new();
     let (mut x, mut y) = (0, 0);
     for (in_a, in_b) in pairs.into_iter().chain([(a.len(), b.len())]) {
         if x < in_a || y < in_b {
-            found.push(Change { old: head + x..head + in_a, new: head + y..head + in_b });
+            found.push(LineChange { old: head + x..head + in_a, new: head + y..head + in_b });
         }
         (x, y) = (in_a + 1, in_b + 1);
     }

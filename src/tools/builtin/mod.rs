@@ -15,14 +15,14 @@
 mod answer;
 mod secret_names;
 pub mod host;
-mod diff_files;
-mod file_info;
 mod http_get;
-mod largest_paths;
 mod list_dir;
-mod read_config;
 mod read_file;
 mod search_files;
+mod diff_files;
+mod file_info;
+mod largest_paths;
+mod read_config;
 
 pub use answer::{Answer, NOT_FOUND, write_answer};
 pub use diff_files::diff_files;

@@ -102,8 +102,8 @@ pub(super) fn check_input(input: &Value) -> Vec<String> {
     faults
 }
 
-/// The schema of results. A tool that claims that they do not taint the session needs one: otherwise
-/// whoever chooses a word in its output could speak to the model.
+/// The schema of results. A tool that claims that they do not taint the session needs one:
+/// otherwise whoever chooses a word in its output could speak to the model.
 pub(super) fn output_schema(
     schema: Option<&Value>,
     is_untrusted: bool,

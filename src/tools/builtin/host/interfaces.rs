@@ -68,7 +68,8 @@ pub(super) fn interfaces(view: &HostView<'_>, arguments: &Value, output_bytes_ma
     }))
 }
 
-/// A line of `/proc/net/dev` (proc_pid_net(5)): bytes, packets, errors and drops in both directions.
+/// A line of `/proc/net/dev` (proc_pid_net(5)): bytes, packets, errors and drops in both
+/// directions.
 fn device_line(line: &str) -> Option<(&str, [u64; 8])> {
     let (name, rest) = line.rsplit_once(':')?;
     let all: Vec<u64> = rest.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
