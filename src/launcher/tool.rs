@@ -11,6 +11,7 @@ use crate::launcher::protocol::{ProgramDigest, RefusedTool, Report, SkippedRoot}
 use crate::launcher::secrets::{Vault, sealed};
 use crate::launcher::view::files::{name_of, open_path};
 use crate::launcher::view::own_proc;
+use crate::tools::builtin::host::{ProcNames, proc_names};
 use crate::tools::{Builtin, Connect, Manifest, Modes, ProcView, Runner, Runtime, Script, WriteRoot};
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};
@@ -153,7 +154,9 @@ impl OpenTool {
     fn first_ruleset(&self, machine: &Machine, proc: Option<PathRule<'_>>) -> Result<RulesetCreated, String> {
         let rights = machine.landlock.work_rights();
         let changed = self.writes.iter().map(|folder| PathRule { at: folder.fd.as_fd(), rights });
-        let grants = self.root_grants().chain(changed).chain(self.program_grants(machine)).chain(proc);
+        let kept = self.kept_grants(machine);
+        let grants =
+            self.root_grants().chain(changed).chain(self.program_grants(machine)).chain(proc).chain(kept);
         // For a tool that is connected at go, only the last ruleset refuses connecting to sockets.
         let connects = Connects { port: self.port(), unix: !self.manifest.connect.is_empty() };
         machine.landlock.ruleset_of(&grants.collect::<Vec<_>>(), connects)
@@ -180,6 +183,19 @@ impl OpenTool {
     /// What the program itself needs in addition to the object.
     pub(crate) fn program_grants<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = PathRule<'a>> {
         program_grants(&self.manifest, self.program.iter().chain(&self.exec), machine)
+    }
+
+    /// The names in the host's `/proc` that the tool reads.
+    pub(crate) fn proc_names(&self) -> ProcNames {
+        match (self.manifest.proc, &self.manifest.runner) {
+            (ProcView::Host, Runner::Builtin(which)) => proc_names(*which),
+            _ => ProcNames { files: &[], of_process: &[] },
+        }
+    }
+
+    /// What the tool may read of the host's `/proc`.
+    pub(crate) fn kept_grants<'a>(&self, machine: &'a Machine) -> Vec<PathRule<'a>> {
+        machine.supplies.kept.grants(&self.proc_names())
     }
 
     /// All that the tool may read, for a call that is not about one object in it.
@@ -327,13 +343,32 @@ impl WriteFolder {
 
 fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
     match (runner, folder) {
-        (Runner::Builtin(Builtin::ListDir), true) => AccessFs::ReadDir.into(),
-        (Runner::Builtin(Builtin::ListDir | Builtin::HealthCheck | Builtin::HttpGet), _) => BitFlags::EMPTY,
-        (Runner::Builtin(Builtin::ReadFile), _) => AccessFs::ReadFile.into(),
-        (Runner::Builtin(Builtin::SearchFiles) | Runner::Program(_), false) => AccessFs::ReadFile.into(),
-        (Runner::Builtin(Builtin::SearchFiles) | Runner::Program(_), true) => {
+        (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths), true) => AccessFs::ReadDir.into(),
+        (Runner::Builtin(Builtin::ReadFile | Builtin::FileInfo | Builtin::ReadConfig), _) => {
+            AccessFs::ReadFile.into()
+        }
+        (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), false) => {
+            AccessFs::ReadFile.into()
+        }
+        (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), true) => {
             AccessFs::ReadFile | AccessFs::ReadDir
         }
+        (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths | Builtin::HttpGet), _) => BitFlags::EMPTY,
+        // These have no folders.
+        (
+            Runner::Builtin(
+                Builtin::Connections
+                | Builtin::DiskIo
+                | Builtin::DiskUsage
+                | Builtin::HealthCheck
+                | Builtin::Interfaces
+                | Builtin::ListeningPorts
+                | Builtin::MemoryUsage
+                | Builtin::ProcessInfo
+                | Builtin::ProcessList,
+            ),
+            _,
+        ) => BitFlags::EMPTY,
     }
 }
 

@@ -12,10 +12,12 @@ use world::{Stage, World, alive, compile, has, until};
 mod apart;
 mod content;
 mod crash;
+mod files;
 mod flood;
 mod front;
 mod given;
 mod groups;
+mod host;
 mod layer_off;
 mod left;
 mod levels;
@@ -81,6 +83,12 @@ scenarios! {
     stays_on_its_mount
     programs_read_below_only_if_their_manifest_says_so
     no_excluded_byte_is_found
+    describes_files_of_every_kind
+    compares_files_without_what_is_excluded
+    measures_a_tree_without_what_is_excluded
+    reports_on_the_host_show_no_secret
+    the_kept_proc_opens_only_what_the_table_names
+    only_reports_have_the_hosts_proc
     no_layer_is_decoration
     every_layer_has_its_case
     hides_the_rest_of_the_host
@@ -170,6 +178,10 @@ mod scenario {
     pub(super) use super::crash::{
         a_crash_starts_no_program_of_the_host, without_a_core_limit_a_protection_is_missing,
     };
+    pub(super) use super::files::{
+        compares_files_without_what_is_excluded, describes_files_of_every_kind,
+        measures_a_tree_without_what_is_excluded,
+    };
     pub(super) use super::flood::{
         a_front_has_few_launchers, a_launcher_that_hangs_is_ended_and_replaced,
         unfinished_messages_fill_no_memory, unread_answers_fill_no_memory,
@@ -181,6 +193,10 @@ mod scenario {
     pub(super) use super::groups::{
         a_call_has_the_groups_of_its_manifest_and_no_other,
         calls_share_the_groups_of_a_launcher_that_is_not_root,
+    };
+    pub(super) use super::host::{
+        only_reports_have_the_hosts_proc, reports_on_the_host_show_no_secret,
+        the_kept_proc_opens_only_what_the_table_names,
     };
     pub(super) use super::layer_off::{every_layer_has_its_case, no_layer_is_decoration};
     pub(super) use super::left::{

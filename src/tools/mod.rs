@@ -4,8 +4,8 @@
 //!
 //! # Layout
 //!
-//! * `builtin/`: the builtin tools.
 //! * `manifest/`: one tool, as its file declares it.
+//! * `builtin/`: the builtin tools.
 //! * `numbers`: which numbers arguments may contain.
 //! * `catalog`: all tools, and the check of a proposed call.
 //!
@@ -16,8 +16,8 @@
 //! }
 //! ```
 
-pub mod builtin;
 mod manifest;
+pub mod builtin;
 mod numbers;
 mod catalog;
 #[cfg(test)]

@@ -291,7 +291,7 @@ fn only_a_tool_about_a_path_is_recursive_and_declares_it() {
     assert_eq!((parse(search), parse(list), parse(&with(tail))), (Ok(true), Ok(false), Ok(true)));
     let refused = |manifest: String, expect: &str| assert_eq!(parse(&manifest), Err(expect.to_owned()));
     let without = search.replace("recursive = true\n", "");
-    refused(without, "5: `search_files` reads below its resource: it needs `recursive = true`");
+    refused(without, "5: this builtin reads below its resource: it needs `recursive = true`");
     refused(with(list), "8: this builtin does not read below its resource");
     let job = DEPLOY.replacen("[resource]", "recursive = true\n[resource]", 1);
     let line = 1 + job.lines().position(|line| line.starts_with("recursive")).expect("a line");

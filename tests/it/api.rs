@@ -278,7 +278,27 @@ fn health_tools_and_readiness_are_reported() {
     let tools = server.get(&key, "/tools").json();
     let names: Vec<&str> =
         tools["items"].as_array().expect("items").iter().filter_map(|t| t["name"].as_str()).collect();
-    assert_eq!(names, ["deploy", "health_check", "list_dir", "read_file", "search_files", "tail_file"]);
+    let all = [
+        "connections",
+        "deploy",
+        "diff_files",
+        "disk_io",
+        "disk_usage",
+        "file_info",
+        "health_check",
+        "interfaces",
+        "largest_paths",
+        "list_dir",
+        "listening_ports",
+        "memory_usage",
+        "process_info",
+        "process_list",
+        "read_config",
+        "read_file",
+        "search_files",
+        "tail_file",
+    ];
+    assert_eq!(names, all);
     assert!(
         tools["items"].as_array().expect("items").iter().all(|t| t["input"]["additionalProperties"] == false)
     );

@@ -183,9 +183,23 @@ fn objects(kind: &str) -> Vec<(String, Resource)> {
         .collect()
 }
 
+/// Tools about this host, without arguments.
+const HOST_TOOLS: [&str; 8] = [
+    "connections",
+    "disk_io",
+    "disk_usage",
+    "health_check",
+    "interfaces",
+    "listening_ports",
+    "memory_usage",
+    "process_list",
+];
+
 fn arguments(tool: &str) -> Value {
     match tool {
-        "health_check" => json!({}),
+        "process_info" => json!({ "pid": 1 }),
+        "diff_files" => json!({ "path": "/x", "old": "a", "new": "b" }),
+        _ if HOST_TOOLS.contains(&tool) => json!({}),
         "tail_file" => json!({ "path": "/x", "lines": 5 }),
         "search_files" => json!({ "path": "/x", "pattern": "x" }),
         "deploy" => json!({ "project": "demo", "version": "1.0.1" }),

@@ -34,6 +34,8 @@ mod links;
 mod new; // as an ordinary user too
 // Sentences that need no model.
 mod sentences;
+// The shipped tools are what their page says, and show no secret of the host.
+mod shipped; // as an ordinary user too
 // A newer version on an edited home.
 mod upgrade;
 // Calls that wait for a person.

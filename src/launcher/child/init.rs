@@ -78,14 +78,11 @@ pub(crate) fn run(
         sys::spawn(&start.machine.one, rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
     // The pipes belong to the program: they reach their end when it and everything it started have
     // ended.
-    let mut keep = vec![
-        start.control.as_raw_fd(),
-        children.as_raw_fd(),
-        start.machine.supplies.host.loadavg.as_raw_fd(),
-    ];
+    let mut keep =
+        vec![start.control.as_raw_fd(), children.as_raw_fd(), start.machine.supplies.loadavg.as_raw_fd()];
     keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
     sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
-    let forks = start.machine.counts_forks.then(|| Forks::begin(&start.machine.supplies.host.loadavg));
+    let forks = start.machine.counts_forks.then(|| Forks::begin(&start.machine.supplies.loadavg));
     let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut(), forks);
     if let Some(quota) = &mut quota {
         end_others();

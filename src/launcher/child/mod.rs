@@ -24,7 +24,10 @@
 //! * `inherit`: what a program is given.
 //! * `init`: the call's first process.
 //! * `quota`: bounds what a call adds to its folders.
-//! * `search`, `http`: builtins that walk and fetch.
+//! * `host_proc`: what a report reads of the host's `/proc`.
+//! * `walk`: reading below a folder without what is excluded.
+//! * `search`, `largest`, `pair`, `http`: builtins that walk and fetch.
+//! * `builtin`: opens what a builtin reads, and runs it.
 
 mod start;
 mod unix;
@@ -36,7 +39,12 @@ mod workdirs;
 mod content;
 mod subtree;
 mod resolve;
+mod walk;
 mod search;
+mod largest;
+mod pair;
+mod host_proc;
+mod builtin;
 mod proc;
 mod init;
 mod run;

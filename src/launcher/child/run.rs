@@ -5,12 +5,11 @@
 
 use super::proc::OwnProc;
 use super::resolve::{ResolveContext, reopen};
-use super::start::{Inherited, REFUSED, Start, send, send_or_exit};
-use super::{content, http, inherit, init, netns, search, unix, workdirs};
+use super::start::{Inherited, REFUSED, Start, send};
+use super::{builtin, content, inherit, init, netns, unix, workdirs};
 use crate::call::{Beneath, FileKind, Object, PathObject};
 use crate::launcher::confine::identity::become_user;
 use crate::launcher::confine::layers::{self, Connects, PathRule};
-use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::host::machine::Machine;
 use crate::launcher::protocol::{
     Ask, CHILD_MESSAGE_BYTES_MAX, ChildMessage, Received, receive_with, send_with,
@@ -18,11 +17,9 @@ use crate::launcher::protocol::{
 use crate::launcher::spec::CALLS_MAX;
 use crate::launcher::sys;
 use crate::launcher::tool::{OpenTool, WriteFolder};
-use crate::launcher::view::files::open_for_reading;
 use crate::launcher::view::mounts::{self, Mount, Origins};
 use crate::launcher::view::own_proc;
-use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
-use crate::tools::{Builtin, Limits, ResourceSpec, Runner};
+use crate::tools::{Limits, ResourceSpec, Runner};
 use crate::types::json::parse_strict;
 use crate::types::limits::{JSON_DEPTH_MAX, NAMED_BENEATH_MAX, PATH_NAMES_MAX};
 use crate::types::text;
@@ -30,9 +27,7 @@ use nix::sched::CloneFlags;
 use rustix::process::{
     DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
-use seccompiler::BpfProgram;
 use serde_json::Value;
-use std::io::Write;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 /// Children that may share one uid's process limit if they have no user namespace of their own.
@@ -212,20 +207,20 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
 }
 
 /// The descriptors that the child needs: none of another call, and not the front's socket. Only
-/// `health_check` holds the host's mount points, which are its subject.
+/// tools that report on the host hold its `/proc` and its mount points, which are their subject.
 fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
     let machine = birth.machine;
     let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.paths.proc.as_raw_fd()];
     keep.extend(own_proc.into_iter().flat_map(OwnProc::descriptors));
     if birth.tool.program.is_some() {
-        let figures = [&machine.supplies.null, &machine.supplies.random, &machine.supplies.host.loadavg];
+        let figures = [&machine.supplies.null, &machine.supplies.random, &machine.supplies.loadavg];
         keep.extend(birth.tool.descriptors().chain(figures).map(OwnedFd::as_raw_fd));
         keep.extend(machine.supplies.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
     }
-    if birth.tool.manifest.runner == Runner::Builtin(Builtin::HealthCheck) {
-        let host = &machine.supplies.host;
-        keep.extend([&host.loadavg, &host.meminfo, &host.stat, &host.uptime].map(OwnedFd::as_raw_fd));
-        keep.extend(host.disks.iter().map(|disk| disk.folder.as_raw_fd()));
+    let names = birth.tool.proc_names();
+    if !names.is_empty() {
+        keep.extend(machine.supplies.kept.descriptors(&names));
+        keep.extend(machine.supplies.host.disks.iter().map(|disk| disk.folder.as_raw_fd()));
     }
     keep
 }
@@ -299,8 +294,7 @@ fn run_body(
         Object::Fixed | Object::Content(_) => None,
         Object::Path(path) => Some((path, reopen(path)?)),
         Object::Absent { .. } => {
-            last_builtin_step(start, &start.machine.filters.builtin, layers)?;
-            return answer(Err(NOT_FOUND.to_owned()));
+            return builtin::absent(start, layers);
         }
         Object::Unreadable(unreadable) => return Err(unreadable.reason()),
         Object::Outside => return Err("the object lies outside the tool's folders".to_owned()),
@@ -312,8 +306,10 @@ fn run_body(
     let grants: Vec<PathRule<'_>> = grant.filter(|grant| !grant.rights.is_empty()).collect();
     match (&start.tool.manifest.runner, &start.tool.program) {
         (Runner::Builtin(which), _) => {
-            layers::restrict(start.machine.landlock.ruleset(&grants)?)?;
-            builtin(start, *which, decided.as_ref(), excluded, outward.connected, layers)
+            let all: Vec<PathRule<'_>> =
+                grants.into_iter().chain(start.tool.kept_grants(start.machine)).collect();
+            layers::restrict(start.machine.landlock.ruleset(&all)?)?;
+            builtin::run(start, *which, decided.as_ref(), excluded, outward.connected, layers)
         }
         (Runner::Program(_), _) if excluded.iter().any(|one| one.id.is_some()) => {
             Err("a program cannot leave out what lies below its folder".to_owned())
@@ -369,99 +365,5 @@ fn id<'a>(start: &Start<'a>) -> Option<&'a str> {
     match &start.tool.manifest.resource {
         ResourceSpec::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
         ResourceSpec::Path { .. } | ResourceSpec::Fixed { .. } | ResourceSpec::Host { .. } => None,
-    }
-}
-
-fn builtin(
-    start: &Start<'_>,
-    which: Builtin,
-    decided: Option<&(&PathObject, OwnedFd)>,
-    excluded: &[&Beneath],
-    connected: Option<OwnedFd>,
-    layers: Vec<String>,
-) -> Result<u8, String> {
-    // Opened before the last filter, which lets nothing be opened, except by a builtin that walks.
-    let opened = decided.map(|(path, fd)| (*path, open_object(start, which, path, fd)));
-    let machine = start.machine;
-    let filter = match which {
-        Builtin::SearchFiles => &machine.filters.walker,
-        Builtin::HttpGet => &machine.filters.fetcher,
-        Builtin::HealthCheck | Builtin::ListDir | Builtin::ReadFile => &machine.filters.builtin,
-    };
-    last_builtin_step(start, filter, layers)?;
-    let limits = start.tool.manifest.limits;
-    let cap = limits.output_bytes_max;
-    answer(match (which, opened) {
-        (Builtin::HealthCheck, _) => builtin::health_check(&start.machine.supplies.host),
-        (Builtin::HttpGet, _) => {
-            http::get(machine.supplies.tls.as_ref(), connected, host_words(start), start.arguments, cap)
-        }
-        (_, None) => Err(NOT_FOUND.to_owned()),
-        (_, Some((_, Err(reason)))) => Err(reason),
-        (Builtin::ReadFile, Some((path, Ok(fd)))) => {
-            builtin::read_file(fd.as_fd(), &path.canonical, start.arguments, cap)
-        }
-        (Builtin::ListDir, Some((path, Ok(fd)))) => {
-            builtin::list_dir(fd.as_fd(), &path.canonical, start.arguments, cap)
-        }
-        (Builtin::SearchFiles, Some((path, Ok(fd)))) => {
-            search::search(&start.machine.paths, path, &fd, excluded, start.arguments, &limits)
-        }
-    })
-}
-
-/// The argument that names the call's host.
-fn host_words<'a>(start: &Start<'a>) -> &'a str {
-    match &start.tool.manifest.resource {
-        ResourceSpec::Host { argument, .. } => {
-            start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default()
-        }
-        ResourceSpec::Path { .. } | ResourceSpec::Id { .. } | ResourceSpec::Fixed { .. } => "",
-    }
-}
-
-/// Opens only the kind of object that the builtin wants: opening a FIFO or a device can have
-/// effects.
-fn open_object(
-    start: &Start<'_>,
-    which: Builtin,
-    path: &PathObject,
-    fd: &OwnedFd,
-) -> Result<OwnedFd, String> {
-    match (which, path.kind) {
-        (Builtin::ReadFile | Builtin::SearchFiles, FileKind::File)
-        | (Builtin::ListDir | Builtin::SearchFiles, FileKind::Folder) => {}
-        (Builtin::SearchFiles, FileKind::Other) => {
-            return Err(format!("`{}` is neither a folder nor a regular file", path.canonical));
-        }
-        (Builtin::ListDir, _) => return Err(format!("`{}` is not a folder", path.canonical)),
-        (_, _) => return Err(format!("`{}` is not a regular file", path.canonical)),
-    }
-    open_for_reading(start.machine.paths.proc.as_fd(), fd).map_err(|_| NOT_FOUND.to_owned())
-}
-
-fn last_builtin_step(start: &Start<'_>, filter: &BpfProgram, mut layers: Vec<String>) -> Result<(), String> {
-    load(filter)?;
-    layers.push("seccomp".to_owned());
-    send_or_exit(start, &ChildMessage::Confined(layers));
-    Ok(())
-}
-
-fn answer(answer: Answer) -> Result<u8, String> {
-    // The launcher reads the pipe; if it closed the pipe, it has decided to end the call.
-    Ok(write_answer(answer, &mut Stdout).unwrap_or(1))
-}
-
-/// Standard output without a buffer: the process ends without flushing one.
-struct Stdout;
-
-impl Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        // Descriptor 1 is the call's pipe from `take_over` on.
-        Ok(nix::unistd::write(std::io::stdout(), bytes)?)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }

@@ -1,26 +1,21 @@
 //! The walk below the folder of a recursive call, for a builtin that reads files there.
 //!
-//! INVARIANT: what is excluded is not read. Each entry is opened with `O_PATH` and without
-//! following a link; its inode and its name are compared with the exclusions, and only that
-//! descriptor is then opened for reading. The walk stays on its folder's mount of the host, so
-//! nothing of another mount turns up in it under a second name.
+//! The walk stays on its folder's mount of the host, so nothing of another mount turns up in it
+//! under a second name.
 
+use super::walk::{is_excluded, open_entry, read_names};
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::host::entered::Paths;
-use crate::launcher::view::files::{id, kind, open_for_reading};
+use crate::launcher::view::files::{kind, open_for_reading};
 use crate::tools::Limits;
 use crate::tools::builtin::{Answer, Search, Skip};
 use crate::types::clock::mono_us;
-use rustix::fs::{Mode, OFlags, RawDir, fstat, openat};
 use serde_json::Value;
-use std::ffi::{CStr, CString};
-use std::mem::MaybeUninit;
+use std::ffi::CStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Entries that one walk examines.
 const ENTRIES_MAX: usize = 100_000;
-/// Bytes per read of a folder.
-const READ_BYTES: usize = 32 << 10;
 
 struct SearchWalk<'a> {
     paths: &'a Paths,
@@ -73,14 +68,11 @@ impl SearchWalk<'_> {
     }
 
     fn entry(&mut self, folder: &OwnedFd, path: &[u8], name: &CStr, depth: u64) {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let entry = openat(folder, name, flags, Mode::empty()).and_then(|fd| Ok((fstat(&fd)?, fd)));
-        let (stat, fd) = match entry {
+        let (stat, fd) = match open_entry(folder, name) {
             Ok(entry) => entry,
             Err(e) => return self.search.skip_file(e),
         };
-        let is_excluded = |one: &&&Beneath| one.id == Some(id(&stat)) || one.canonical.as_bytes() == path;
-        if self.excluded.iter().any(|one| is_excluded(&one)) {
+        if is_excluded(self.excluded, &stat, path) {
             return self.search.exclude();
         }
         let is_here = self.mount.is_some() && self.paths.origins.mount(fd.as_fd()) == self.mount;
@@ -105,19 +97,4 @@ impl SearchWalk<'_> {
             FileKind::Other => self.search.skip_file(Skip::Special),
         }
     }
-}
-
-/// The names in a folder, sorted; one more than `most` if there are more.
-fn read_names(folder: &OwnedFd, most: usize) -> rustix::io::Result<Vec<CString>> {
-    let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
-    let mut items = RawDir::new(folder, &mut buffer);
-    let mut names = Vec::new();
-    while let Some(item) = items.next().filter(|_| names.len() <= most) {
-        let item = item?;
-        if ![c".", c".."].contains(&item.file_name()) {
-            names.push(item.file_name().to_owned());
-        }
-    }
-    names.sort();
-    Ok(names)
 }

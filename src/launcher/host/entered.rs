@@ -7,6 +7,7 @@ use crate::launcher::confine::seccomp::compile::Sockets;
 use crate::launcher::confine::seccomp::filters;
 use crate::launcher::confine::selftest::CanaryContext;
 use crate::launcher::host::ground::Ground;
+use crate::launcher::host::kept_proc::KeptProc;
 use crate::launcher::host::named::{NULL, RANDOM, device, open_libraries, plan};
 use crate::launcher::host::score::Score;
 use crate::launcher::protocol::Mounted;
@@ -17,7 +18,7 @@ use crate::launcher::view::mounts::{self, Mount, Origins};
 use crate::launcher::view::namespaces::SecondStage;
 use crate::launcher::view::root::{self, NoView, Plan, View};
 use crate::launcher::view::{own_proc, procfs};
-use crate::tools::builtin::Host;
+use crate::tools::builtin::host::Host;
 use crate::tools::{HostGroup, Manifest, ProcView};
 use landlock::{AccessFs, BitFlags};
 use nix::sched::CloneFlags;
@@ -85,8 +86,12 @@ pub(crate) struct Paths {
 /// What calls are given although no manifest names it.
 #[derive(Debug)]
 pub(crate) struct Supplies {
-    /// The host's figures.
+    /// For reports on the host.
     pub(crate) host: Host,
+    /// For the same.
+    pub(crate) kept: KeptProc,
+    /// The load, in which the init of a call counts forks.
+    pub(crate) loadavg: OwnedFd,
     /// Loader and libraries, with the rights that a dynamic program needs on them.
     pub(crate) libraries: Vec<(OwnedFd, BitFlags<AccessFs>)>,
     /// `/dev/null`, which scripts expect.
@@ -99,9 +104,14 @@ pub(crate) struct Supplies {
 
 impl Supplies {
     /// Opens them in the view, if there is one.
-    fn open(host: Host, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
+    fn open(
+        host: Host,
+        kept: KeptProc,
+        loadavg: OwnedFd,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Self, String> {
         let (null, random) = (device(NULL)?, device(RANDOM)?);
-        Ok(Self { host, libraries: open_libraries(), null, random, tls })
+        Ok(Self { host, kept, loadavg, libraries: open_libraries(), null, random, tls })
     }
 }
 
@@ -109,7 +119,7 @@ impl Supplies {
 #[derive(Debug)]
 pub(crate) struct Filters {
     pub(crate) builtin: BpfProgram,
-    /// For builtins that read below a folder.
+    /// For builtins that read below a folder, or files of each process.
     pub(crate) walker: BpfProgram,
     /// For the builtin that is given a connection.
     pub(crate) fetcher: BpfProgram,
@@ -190,13 +200,10 @@ impl Entered {
             }
             Some(reason) => facts.missing.push(format!("namespaces: {reason}")),
         }
-        let supplies = Supplies::open(ground.host, ground.tls)?;
+        let supplies = Supplies::open(ground.host, ground.kept, ground.loadavg, ground.tls)?;
         // Only programs start processes, and without namespaces there are no programs.
-        let counting = if per_call.is_empty() {
-            None
-        } else {
-            Some(forks::probe(&one, per_call, &supplies.host.loadavg))
-        };
+        let counting =
+            if per_call.is_empty() { None } else { Some(forks::probe(&one, per_call, &supplies.loadavg)) };
         let counts_forks = counting == Some(Ok(()));
         facts.missing.extend(counting.and_then(Result::err));
         if oom.is_none() {

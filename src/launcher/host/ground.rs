@@ -4,11 +4,12 @@ use crate::launcher::cgroup::CallGroups;
 use crate::launcher::confine::identity::{own_groups, tool_user};
 use crate::launcher::confine::layers::{self, Landlock};
 use crate::launcher::confine::selftest::HostSocket;
+use crate::launcher::host::kept_proc::KeptProc;
 use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::mounts::{self, Mount};
 use crate::launcher::view::{files, namespaces, procfs};
 use crate::tools::HostGroup;
-use crate::tools::builtin::Host;
+use crate::tools::builtin::host::Host;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustls::ClientConfig;
 use std::os::fd::OwnedFd;
@@ -22,6 +23,8 @@ pub(crate) struct Ground {
     pub(crate) proc: OwnedFd,
     pub(crate) tree: HostTree,
     pub(crate) host: Host,
+    pub(crate) kept: KeptProc,
+    pub(crate) loadavg: OwnedFd,
     /// Uid and gid of tools, if the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
     /// The Unix groups of this process, which its calls share if it has no `identity` to give them.
@@ -58,7 +61,8 @@ impl Ground {
         let proc = openat(CWD, "/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| format!("`/proc`: {e}"))?;
         let tree = HostTree::open()?;
-        let host = procfs::open_host()?;
+        let host = procfs::open_host();
+        let (kept, loadavg) = (KeptProc::open()?, procfs::open_loadavg()?);
         // While this process still has the right to raise it.
         let core = layers::limit_core(procfs::core_pattern().as_deref());
         let mounts = mounts::table(&proc)?;
@@ -77,6 +81,8 @@ impl Ground {
             proc,
             tree,
             host,
+            kept,
+            loadavg,
             identity,
             own_groups,
             mounts,

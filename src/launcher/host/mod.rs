@@ -8,12 +8,14 @@
 //!
 //! Each step is made from the one before, by value.
 //!
+//! * `kept_proc`: the host's `/proc`, for builtins that report on the host.
 //! * `ground`: before anything is entered.
 //! * `named`: what manifests name.
 //! * `score`: which processes are killed first if memory runs out.
 //! * `entered`: in namespaces and view.
 //! * `machine`: and what was seen to hold.
 
+pub(crate) mod kept_proc;
 pub(crate) mod ground;
 pub(crate) mod named;
 mod score;

@@ -7,7 +7,7 @@
 //! # Layout
 //!
 //! * `files`: files by descriptor.
-//! * `procfs`: the host's figures.
+//! * `procfs`: facts about the host.
 //! * `mounts`: the mount table.
 //! * `symlinks`: a path, followed link by link.
 //! * `host_tree`: names on the host.

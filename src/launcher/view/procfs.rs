@@ -1,13 +1,20 @@
 //! What the launcher opens on the host before anything is confined, and keeps.
 
 use super::files::open_path;
-use crate::tools::builtin::{Disk, Host};
+use crate::tools::builtin::host::{Disk, Host};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Limit on the mounted file systems that are examined.
-const DISKS_MAX: usize = 32;
+const DISKS_MAX: usize = 64;
+/// Users whose names are known.
+const USERS_MAX: usize = 10_000;
+/// Length of a user's name, in bytes (useradd(8)).
+const USER_BYTES_MAX: usize = 32;
+/// File systems in memory.
+const IN_MEMORY: &[&str] = &["ramfs", "tmpfs"];
 /// File systems that store no files of their own, or whose figures come over a network that may
 /// hang.
 const NOT_DISKS: &[&str] = &[
@@ -30,32 +37,42 @@ const NOT_DISKS: &[&str] = &[
     "nsfs",
     "proc",
     "pstore",
-    "ramfs",
     "rpc_pipefs",
     "securityfs",
     "selinuxfs",
     "smb3",
     "squashfs",
     "sysfs",
-    "tmpfs",
     "tracefs",
 ];
 
-/// Opens the figures of the host for `health_check`.
-pub(crate) fn open_host() -> Result<Host, String> {
-    Ok(Host {
-        loadavg: open_figure("/proc/loadavg")?,
-        meminfo: open_figure("/proc/meminfo")?,
-        stat: open_figure("/proc/stat")?,
-        uptime: open_figure("/proc/uptime")?,
+/// What reports on the host use in addition to `/proc`.
+pub(crate) fn open_host() -> Host {
+    Host {
         kernel: read_word("/proc/sys/kernel/osrelease"),
         hostname: read_word("/proc/sys/kernel/hostname"),
+        users: users(&std::fs::read_to_string("/etc/passwd").unwrap_or_default()),
         disks: open_disks(),
-    })
+    }
 }
 
-fn open_figure(path: &str) -> Result<OwnedFd, String> {
+/// The load, in which the init of a call counts forks.
+pub(crate) fn open_loadavg() -> Result<OwnedFd, String> {
+    let path = "/proc/loadavg";
     openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(|e| format!("`{path}`: {e}"))
+}
+
+/// Names by uid (passwd(5)); the first line of a uid counts.
+fn users(passwd: &str) -> BTreeMap<u32, String> {
+    let mut found = BTreeMap::new();
+    for line in passwd.lines().take(USERS_MAX) {
+        let mut fields = line.split(':');
+        let (name, uid) = (fields.next().unwrap_or_default(), fields.nth(1).and_then(|uid| uid.parse().ok()));
+        if let Some(uid) = uid.filter(|_| !name.is_empty() && name.len() <= USER_BYTES_MAX) {
+            found.entry(uid).or_insert_with(|| name.to_owned());
+        }
+    }
+    found
 }
 
 fn read_word(path: &str) -> String {
@@ -72,26 +89,28 @@ fn open_disks() -> Vec<Disk> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut seen = Vec::new();
     let mut disks = Vec::new();
-    for mount in table.lines().filter_map(disk_mount) {
+    for (mount, kind) in table.lines().filter_map(disk_mount) {
         let Ok(folder) = open_path(mount.as_str()) else { continue };
         // An automount is not triggered by `O_PATH`.
         let Ok(stat) = fstat(&folder) else { continue };
         if disks.len() < DISKS_MAX && !seen.contains(&stat.st_dev) {
             seen.push(stat.st_dev);
-            disks.push(Disk { mount, folder });
+            let is_disk = !IN_MEMORY.contains(&kind.as_str());
+            disks.push(Disk { mount, kind, is_disk, folder });
         }
     }
     disks
 }
 
-/// The mount point of a line of `mountinfo` (proc_pid_mountinfo(5)), if a disk is mounted there.
-fn disk_mount(line: &str) -> Option<String> {
+/// Mount point and type of a line of `mountinfo` (proc_pid_mountinfo(5)), if files are stored
+/// there.
+fn disk_mount(line: &str) -> Option<(String, String)> {
     let (front, back) = line.split_once(" - ")?;
     let kind = back.split(' ').next()?;
     let mount = front.split(' ').nth(4)?;
     let real = !NOT_DISKS.contains(&kind) && !kind.starts_with("fuse");
     // Spaces and the like are octal escapes; such a mount is left out rather than guessed.
-    (real && !mount.contains('\\')).then(|| mount.to_owned())
+    (real && !mount.contains('\\')).then(|| (mount.to_owned(), kind.to_owned()))
 }
 
 /// Address space that this process maps, in bytes; children start with the same amount.
@@ -107,18 +126,27 @@ pub(crate) fn mapped_bytes(proc: impl AsFd) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::disk_mount;
+    use super::{disk_mount, users};
+    use std::collections::BTreeMap;
 
     #[test]
     fn disks_are_distinguished_from_other_mounts() {
         for (line, expect) in [
-            ("25 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw", Some("/")),
+            ("25 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw", Some(("/", "ext4"))),
+            ("27 25 0:22 / /run rw - tmpfs tmpfs rw", Some(("/run", "tmpfs"))),
             ("26 25 0:5 / /proc rw - proc proc rw", None),
             ("26 25 0:5 / /mnt/a\\040b rw - ext4 /dev/vdb rw", None),
             ("26 25 0:5 / /home rw - fuse.sshfs x rw", None),
             ("26 25", None),
         ] {
-            assert_eq!(disk_mount(line).as_deref(), expect, "{line}");
+            let found = disk_mount(line);
+            assert_eq!(found.as_ref().map(|(mount, kind)| (mount.as_str(), kind.as_str())), expect, "{line}");
         }
+    }
+
+    #[test]
+    fn users_have_one_name() {
+        let passwd = "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/:/bin/sh\nbad\n:x:5:5::/:\nweb:x:33:33::/:\nx:x:y:1::/:\n";
+        assert_eq!(users(passwd), BTreeMap::from([(0, "root".to_owned()), (33, "web".to_owned())]));
     }
 }

@@ -1,8 +1,9 @@
 //! The answer of a builtin tool, and how it is written.
 
+use crate::types::clock::Wall;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
 /// The one error for an absent, an unreadable and a forbidden object, so that they cannot be
@@ -58,6 +59,63 @@ fn text_of(bytes: &[u8], truncated: bool) -> Option<&str> {
             std::str::from_utf8(bytes.get(..e.valid_up_to())?).ok()
         }
         Err(_) => None,
+    }
+}
+
+/// Puts bytes that strangers chose into `members`: under the first name as text, or under the
+/// second as base64 if they are not UTF-8.
+pub(super) fn put_text(members: &mut Map<String, Value>, names: [&str; 2], bytes: &[u8]) {
+    let [text, base64] = names;
+    match std::str::from_utf8(bytes) {
+        Ok(words) => members.insert(text.to_owned(), json!(words)),
+        Err(_) => members.insert(base64.to_owned(), json!(STANDARD.encode(bytes))),
+    };
+}
+
+/// `answer` with the host's name, and the time now.
+pub(super) fn stamped(mut answer: Value, host: &str) -> Value {
+    if let Some(members) = answer.as_object_mut() {
+        members.insert("observed_at".to_owned(), json!(Wall::now().rfc3339()));
+        members.insert("host".to_owned(), json!(host));
+    }
+    answer
+}
+
+/// A list that ends at a number of entries or at a size.
+#[derive(Debug)]
+pub(super) struct Fitting {
+    entries: Vec<Value>,
+    limit: usize,
+    room: usize,
+    is_cut: bool,
+}
+
+impl Fitting {
+    /// At most `limit` entries, which take at most `room` bytes as JSON.
+    pub(super) fn new(limit: u64, room: usize) -> Self {
+        Self { entries: Vec::new(), limit: usize::try_from(limit).unwrap_or(usize::MAX), room, is_cut: false }
+    }
+
+    /// Adds an entry. After one that did not fit, nothing is added.
+    pub(super) fn push(&mut self, entry: Value) {
+        let rest = self.room.checked_sub(entry.to_string().len() + 1);
+        match rest.filter(|_| !self.is_full()) {
+            Some(rest) => {
+                self.room = rest;
+                self.entries.push(entry);
+            }
+            None => self.is_cut = true,
+        }
+    }
+
+    /// Whether no further entry is added.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_cut || self.entries.len() >= self.limit
+    }
+
+    /// The entries, and whether some did not fit.
+    pub(super) fn finish(self) -> (Vec<Value>, bool) {
+        (self.entries, self.is_cut)
     }
 }
 

@@ -85,12 +85,13 @@ fn describe(folder: BorrowedFd<'_>, name: &CStr) -> (Value, bool) {
     if let Ok(stat) = stat {
         entry.insert("type".to_owned(), json!(kind(&stat)));
         entry.insert("size".to_owned(), json!(u64::try_from(stat.st_size).unwrap_or(0)));
-        entry.insert("modified".to_owned(), json!(modified(&stat).rfc3339()));
+        entry.insert("modified".to_owned(), json!(time(stat.st_mtime, stat.st_mtime_nsec).rfc3339()));
     }
     (Value::Object(entry), is_readable)
 }
 
-fn kind(stat: &Stat) -> &'static str {
+/// The word for a file's type.
+pub(super) fn kind(stat: &Stat) -> &'static str {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => "file",
         FileType::Directory => "folder",
@@ -102,9 +103,10 @@ fn kind(stat: &Stat) -> &'static str {
     }
 }
 
-fn modified(stat: &Stat) -> Wall {
-    let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
-    Wall(seconds.saturating_mul(1_000_000).saturating_add(stat.st_mtime_nsec / 1_000))
+/// A time of a file, to the microsecond; 1970 for earlier ones.
+pub(super) fn time(seconds: i64, nanoseconds: u64) -> Wall {
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    Wall(seconds.saturating_mul(1_000_000).saturating_add(nanoseconds / 1_000))
 }
 
 #[cfg(test)]

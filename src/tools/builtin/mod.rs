@@ -1,25 +1,35 @@
 //! The builtin tools, as plain functions that run in the sandboxed child.
 //!
 //! They open nothing: the sandbox gives them descriptors that were opened with the call's own
-//! permissions, or connected for it.
+//! permissions, or connected for it, and reads names of the host's `/proc` for them.
 //!
 //! Architecture invariant: no function here opens a path, starts a process or makes a connection.
 //!
 //! # Layout
 //!
 //! * `answer`: the answer of a tool, and how it is written.
-//! * `health_check`, `http_get`, `list_dir`, `read_file`, `search_files`: the tools.
+//! * `secret_names`: what looks like a secret.
+//! * `host/`: tools that report on the host.
+//! * The other tools, each in a file with its name.
 
 mod answer;
-mod health_check;
+mod secret_names;
+pub mod host;
 mod http_get;
 mod list_dir;
 mod read_file;
 mod search_files;
+mod diff_files;
+mod file_info;
+mod largest_paths;
+mod read_config;
 
 pub use answer::{Answer, NOT_FOUND, write_answer};
-pub use health_check::{Disk, Host, health_check};
+pub use diff_files::diff_files;
+pub use file_info::file_info;
 pub use http_get::http_get;
+pub use largest_paths::LargestPaths;
 pub use list_dir::list_dir;
+pub use read_config::read_config;
 pub use read_file::read_file;
 pub use search_files::{Search, Skip};

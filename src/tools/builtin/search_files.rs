@@ -2,10 +2,8 @@
 //!
 //! The sandbox walks the folders: every file that is read here was opened there.
 
-use super::answer::{FRAME_BYTES, integer, json_len};
+use super::answer::{FRAME_BYTES, integer, json_len, put_text};
 use crate::types::clock::mono_us;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::fstat;
 use rustix::io::{Errno, pread};
@@ -226,10 +224,10 @@ impl Search {
             return self.stop("limit");
         }
         let mut shown = Map::new();
-        put(&mut shown, ["path", "path_base64"], at.path);
+        put_text(&mut shown, ["path", "path_base64"], at.path);
         shown.insert("line".to_owned(), json!(at.line));
         let part = around(line, found.start());
-        put(&mut shown, ["text", "base64"], part);
+        put_text(&mut shown, ["text", "base64"], part);
         if part.len() < line.len() {
             shown.insert("cut".to_owned(), json!(true));
         }
@@ -260,15 +258,6 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, most: usize, into: &mut Vec<u8>) -
     };
     into.truncate(before + read.as_ref().copied().unwrap_or(0));
     read
-}
-
-/// As text under the first name, or as base64 under the second.
-fn put(shown: &mut Map<String, Value>, names: [&str; 2], bytes: &[u8]) {
-    let [text, base64] = names;
-    match std::str::from_utf8(bytes) {
-        Ok(words) => shown.insert(text.to_owned(), json!(words)),
-        Err(_) => shown.insert(base64.to_owned(), json!(STANDARD.encode(bytes))),
-    };
 }
 
 /// The part of a line that is returned: all of it, or what surrounds its match, without incomplete

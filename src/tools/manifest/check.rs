@@ -1,7 +1,7 @@
 //! Checks of single members of a manifest.
 
 use super::error::with_lines;
-use super::output_schema::OutputSchema;
+use super::output_schema::{OutputSchema, SchemaWords};
 use super::reserved::taken;
 use super::words::{Element, Program};
 use serde_json::Value;
@@ -102,7 +102,7 @@ pub(super) fn check_input(input: &Value) -> Vec<String> {
     faults
 }
 
-/// The schema of results that do not taint the session. A tool that claims such results needs one:
+/// The schema of results. A tool that claims that they do not taint the session needs one:
 /// otherwise whoever chooses a word in its output could speak to the model.
 pub(super) fn output_schema(
     schema: Option<&Value>,
@@ -123,6 +123,9 @@ pub(super) fn output_schema(
              write one, or `untrusted_output = true`"
                 .to_owned(),
         )),
-        Some(schema) => OutputSchema::read(schema).map(Some).map_err(|reason| ("[output_schema]", reason)),
+        Some(schema) => {
+            let words = if is_untrusted { SchemaWords::Open } else { SchemaWords::Closed };
+            OutputSchema::read(schema, words).map(Some).map_err(|reason| ("[output_schema]", reason))
+        }
     }
 }

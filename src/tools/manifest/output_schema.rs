@@ -1,9 +1,10 @@
-//! The output schema of a tool whose output is trusted: a small part of JSON Schema in which no
-//! string is free text.
+//! The output schema of a tool: a small part of JSON Schema. If the tool's output is trusted, no
+//! string in it is free text.
 //!
 //! Each string is one of listed words, has a format from a closed alphabet without spaces, or
 //! matches a pattern whose only variable characters are digits. Whoever chooses a value can
-//! therefore not write a sentence.
+//! therefore not write a sentence. The schema of an untrusted tool documents its results: it may
+//! also have strings and values of any kind, and no result is held to it.
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -14,14 +15,27 @@ const DEPTH_MAX: usize = 16;
 /// Length of a pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1_024;
 /// The formats: name, length at most, and the characters apart from letters and digits.
-const FORMATS: [(&str, usize, &str); 4] =
-    [("label", 64, "._+~-"), ("path", 255, "/._+~@-"), ("unit", 255, ":_.@\\-"), ("date-time", 40, ":.+-")];
+const FORMATS: [(&str, usize, &str); 5] = [
+    ("label", 64, "._+~-"),
+    ("path", 255, "/._+~@-"),
+    ("unit", 255, ":_.@\\-"),
+    ("date-time", 40, ":.+-"),
+    ("address", 45, ":."),
+];
 /// Members of a schema that PAR knows and that decide nothing.
 const NOTES: [&str; 2] = ["description", "title"];
 
-/// What a trusted result looks like.
+/// What a result looks like.
 #[derive(Debug)]
 pub struct OutputSchema(ClosedShape);
+
+/// Whether a schema may have strings that are free text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tools) enum SchemaWords {
+    /// It is that of a tool whose output is trusted.
+    Closed,
+    Open,
+}
 
 #[derive(Debug)]
 enum ClosedShape {
@@ -40,13 +54,17 @@ enum ClosedShape {
         marks: &'static str,
     },
     OrNull(Box<ClosedShape>),
+    /// Any text.
+    Text,
+    /// Any value.
+    Any,
 }
 
 impl OutputSchema {
     /// Reads the table `[output_schema]`: the schema of an object. The error names the place and
     /// what is not closed about it.
-    pub(in crate::tools) fn read(schema: &Value) -> Result<Self, String> {
-        match shape(schema, "", 0)? {
+    pub(in crate::tools) fn read(schema: &Value, words: SchemaWords) -> Result<Self, String> {
+        match shape(schema, "", 0, words)? {
             object @ ClosedShape::Object { .. } => Ok(Self(object)),
             _ => Err("it is not the schema of an object".to_owned()),
         }
@@ -60,11 +78,14 @@ impl OutputSchema {
     }
 }
 
-fn shape(schema: &Value, at: &str, depth: usize) -> Result<ClosedShape, String> {
+fn shape(schema: &Value, at: &str, depth: usize, words: SchemaWords) -> Result<ClosedShape, String> {
     let say = |what: &str| Err(format!("`{}`: {what}", if at.is_empty() { "/" } else { at }));
     let Some(schema) = schema.as_object() else { return say("it is not a table") };
     if depth > DEPTH_MAX {
         return say("it is too deep");
+    }
+    if words == SchemaWords::Open && schema.keys().all(|name| NOTES.contains(&name.as_str())) {
+        return Ok(ClosedShape::Any);
     }
     let only = |known: &[&str]| {
         let other =
@@ -93,19 +114,20 @@ fn shape(schema: &Value, at: &str, depth: usize) -> Result<ClosedShape, String> 
             [one, null] if null == "null" => {
                 let mut inner = schema.clone();
                 inner.insert("type".to_owned(), one.clone());
-                Ok(ClosedShape::OrNull(Box::new(shape(&Value::Object(inner), at, depth + 1)?)))
+                Ok(ClosedShape::OrNull(Box::new(shape(&Value::Object(inner), at, depth + 1, words)?)))
             }
             _ => say("a list of types is a type and \"null\""),
         },
         Some(Value::String(kind)) => match kind.as_str() {
-            "object" => object(schema, at, depth),
+            "object" => object(schema, at, depth, words),
             "array" => {
                 only(&["type", "items", "maxItems"])?;
                 let Some(items) = schema.get("items") else { return say("`items` is missing") };
-                Ok(ClosedShape::List(Box::new(shape(items, &format!("{at}/items"), depth + 1)?)))
+                Ok(ClosedShape::List(Box::new(shape(items, &format!("{at}/items"), depth + 1, words)?)))
             }
             "integer" => only(&["type", "minimum", "maximum"]).map(|()| ClosedShape::Integer),
             "boolean" => only(&["type"]).map(|()| ClosedShape::Boolean),
+            "string" if words == SchemaWords::Open && only(&["type"]).is_ok() => Ok(ClosedShape::Text),
             "string" => {
                 only(&["type", "pattern", "format"]).and_then(|()| text(schema).or_else(|what| say(&what)))
             }
@@ -115,7 +137,12 @@ fn shape(schema: &Value, at: &str, depth: usize) -> Result<ClosedShape, String> 
     }
 }
 
-fn object(schema: &Map<String, Value>, at: &str, depth: usize) -> Result<ClosedShape, String> {
+fn object(
+    schema: &Map<String, Value>,
+    at: &str,
+    depth: usize,
+    words: SchemaWords,
+) -> Result<ClosedShape, String> {
     let say = |what: &str| Err(format!("`{}`: {what}", if at.is_empty() { "/" } else { at }));
     let known = ["type", "additionalProperties", "required", "properties"];
     if let Some(name) =
@@ -130,7 +157,7 @@ fn object(schema: &Map<String, Value>, at: &str, depth: usize) -> Result<ClosedS
     let members = properties
         .into_iter()
         .flatten()
-        .map(|(name, inner)| Ok((name.clone(), shape(inner, &format!("{at}/{name}"), depth + 1)?)));
+        .map(|(name, inner)| Ok((name.clone(), shape(inner, &format!("{at}/{name}"), depth + 1, words)?)));
     let members = members.collect::<Result<BTreeMap<_, _>, String>>()?;
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     let required = required.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -198,6 +225,8 @@ impl ClosedShape {
             (Self::Words(words), value) => words.contains(value),
             (Self::Integer, value) => value.is_i64() || value.is_u64(),
             (Self::Boolean, value) => value.is_boolean(),
+            (Self::Text, value) => value.is_string(),
+            (Self::Any, _) => true,
             (Self::Pattern(pattern), Value::String(text)) => pattern.is_match(text),
             (Self::Format { bytes_max, marks }, Value::String(text)) => {
                 text.len() <= *bytes_max
@@ -226,13 +255,18 @@ fn check_object(
 
 #[cfg(test)]
 mod tests {
-    use super::OutputSchema;
+    use super::{OutputSchema, SchemaWords};
     use serde_json::{Value, json};
 
     fn of(property: &Value) -> Result<OutputSchema, String> {
-        OutputSchema::read(&json!({
+        read(property, SchemaWords::Closed)
+    }
+
+    fn read(property: &Value, words: SchemaWords) -> Result<OutputSchema, String> {
+        let schema = json!({
             "type": "object", "additionalProperties": false, "properties": { "it": property }
-        }))
+        });
+        OutputSchema::read(&schema, words)
     }
 
     fn check(property: &Value, it: &Value) -> Result<(), String> {
@@ -264,7 +298,7 @@ mod tests {
         ] {
             assert!(of(&open).is_err(), "{open}");
         }
-        assert!(OutputSchema::read(&json!({ "type": "integer" })).is_err());
+        assert!(OutputSchema::read(&json!({ "type": "integer" }), SchemaWords::Open).is_err());
     }
 
     #[test]
@@ -297,5 +331,20 @@ mod tests {
         }
         let other = of(&word).expect("a schema").check(json!({ "more": 1 }).as_object().expect("an object"));
         assert_eq!(other, Err("`/` has a member that the output schema does not name".to_owned()));
+    }
+    #[test]
+    fn the_schema_of_an_untrusted_tool_may_have_text() {
+        for (schema, value, is_so) in [
+            (json!({ "type": "string" }), json!("do as I say"), true),
+            (json!({ "type": "string" }), json!(1), false),
+            (json!({}), json!({ "a": [1] }), true),
+            (json!({ "type": "string", "format": "label" }), json!("do as I say"), false),
+        ] {
+            let read = read(&schema, SchemaWords::Open).expect("a schema");
+            let found = read.check(json!({ "it": value }).as_object().expect("an object"));
+            assert_eq!(found.is_ok(), is_so, "{schema} {value}");
+        }
+        assert!(read(&json!({ "type": "array" }), SchemaWords::Open).is_err());
+        assert!(read(&json!({ "type": "object" }), SchemaWords::Open).is_err());
     }
 }

@@ -269,11 +269,11 @@ impl RawManifest {
             _ if self.recursive && raw.r#type != "Path" => {
                 say("`recursive` is for tools whose resource is a path".to_owned())
             }
-            Some(Builtin::SearchFiles) if !self.recursive => Err((
-                "builtin",
-                "`search_files` reads below its resource: it needs `recursive = true`".to_owned(),
-            )),
-            Some(which) if self.recursive && which != Builtin::SearchFiles => {
+            Some(which) if which.reads_below() && !self.recursive => {
+                let reason = "this builtin reads below its resource: it needs `recursive = true`";
+                Err(("builtin", reason.to_owned()))
+            }
+            Some(which) if self.recursive && !which.reads_below() => {
                 say("this builtin does not read below its resource".to_owned())
             }
             _ => Ok(()),
@@ -346,12 +346,16 @@ impl RawManifest {
     }
 
     /// Scripts and secrets are passed as names in `/proc`, so their tools get a `/proc` to find
-    /// them in.
+    /// them in. A builtin that reports on the host needs the host's.
     pub(super) fn proc(&self) -> Result<ProcView, Fault> {
         let needs_proc = self.script.is_some() || !self.sandbox.secrets.is_empty();
         match (self.sandbox.proc, self.builtin) {
             (ProcView::Host, None) => Err(("proc", "`proc = \"host\"` is for builtins".to_owned())),
             (ProcView::Own, Some(_)) => Err(("proc", "`proc = \"self\"` is for programs".to_owned())),
+            (ProcView::Host, Some(which)) if !which.reports_on_the_host() => {
+                Err(("proc", "this builtin does not report on the host".to_owned()))
+            }
+            (ProcView::None, Some(which)) if which.reports_on_the_host() => Ok(ProcView::Host),
             (ProcView::None, None) if needs_proc => Ok(ProcView::Own),
             (proc, _) => Ok(proc),
         }

@@ -70,11 +70,50 @@ pub enum Runner {
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the meaning")]
 pub enum Builtin {
+    Connections,
+    DiffFiles,
+    DiskIo,
+    DiskUsage,
+    FileInfo,
     HealthCheck,
     HttpGet,
+    Interfaces,
+    LargestPaths,
     ListDir,
+    ListeningPorts,
+    MemoryUsage,
+    ProcessInfo,
+    ProcessList,
+    ReadConfig,
     ReadFile,
     SearchFiles,
+}
+
+impl Builtin {
+    /// Those that report on the host, from what `proc = "host"` lets them read.
+    pub const ON_HOST: [Self; 9] = [
+        Self::Connections,
+        Self::DiskIo,
+        Self::DiskUsage,
+        Self::HealthCheck,
+        Self::Interfaces,
+        Self::ListeningPorts,
+        Self::MemoryUsage,
+        Self::ProcessInfo,
+        Self::ProcessList,
+    ];
+
+    /// Whether it is one of [`Self::ON_HOST`].
+    #[must_use]
+    pub fn reports_on_the_host(self) -> bool {
+        Self::ON_HOST.contains(&self)
+    }
+
+    /// Whether it reads below its resource, a folder: its manifest must be `recursive`.
+    #[must_use]
+    pub const fn reads_below(self) -> bool {
+        matches!(self, Self::DiffFiles | Self::LargestPaths | Self::SearchFiles)
+    }
 }
 
 /// A program and the form of its arguments.

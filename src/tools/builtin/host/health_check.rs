@@ -1,15 +1,14 @@
-//! The host's figures with a verdict, from descriptors that were opened before the process was
-//! confined.
+//! The host's figures with a verdict.
 //!
 //! Integers and text only: a load average is the kernel's own `0.25`.
 
-use super::answer::Answer;
+use super::pressure::{hundredths, minute, pressure};
+use super::view::{Disk, HostView};
+use crate::tools::builtin::answer::Answer;
 use rustix::fs::fstatvfs;
-use rustix::io::pread;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
-use serde_json::{Value, json};
-use std::os::fd::{AsFd, OwnedFd};
+use serde_json::{Map, Value, json};
 
 /// Load average over one minute per processor, in hundredths.
 const LOAD_PER_CPU_X100_WARN: u64 = 150;
@@ -22,37 +21,22 @@ const SWAP_USED_PERCENT_WARN: u64 = 80;
 /// Blocks or inodes in use, in percent.
 const DISK_USED_PERCENT_WARN: u64 = 85;
 const DISK_USED_PERCENT_CRITICAL: u64 = 95;
+/// Share of the last minute in which tasks stalled, in hundredths of a percent. A task that waits
+/// for a processor is common; one that waits for memory is not.
+const PRESSURES: [StallLimit; 3] = [
+    StallLimit { name: "cpu", who: "some", warn: 5_000, critical: 9_000 },
+    StallLimit { name: "io", who: "full", warn: 2_000, critical: 6_000 },
+    StallLimit { name: "memory", who: "full", warn: 500, critical: 2_000 },
+];
 /// Time between the two samples of the processors, in nanoseconds.
 const CPU_SAMPLE_NS: i64 = 50_000_000;
-/// The longest part of a `/proc` file that is read, in bytes.
-const FIGURE_BYTES_MAX: usize = 64 << 10;
 
-/// What the check reads: descriptors of the host, opened by the launcher.
-#[derive(Debug)]
-pub struct Host {
-    /// `/proc/loadavg`.
-    pub loadavg: OwnedFd,
-    /// `/proc/meminfo`.
-    pub meminfo: OwnedFd,
-    /// `/proc/stat`.
-    pub stat: OwnedFd,
-    /// `/proc/uptime`.
-    pub uptime: OwnedFd,
-    /// The kernel's release.
-    pub kernel: String,
-    /// The host's name.
-    pub hostname: String,
-    /// The mount points of real file systems.
-    pub disks: Vec<Disk>,
-}
-
-/// One mounted file system.
-#[derive(Debug)]
-pub struct Disk {
-    /// The mount point.
-    pub mount: String,
-    /// The folder at the mount point, opened with `O_PATH`.
-    pub folder: OwnedFd,
+/// The limits of one file of `/proc/pressure`.
+struct StallLimit {
+    name: &'static str,
+    who: &'static str,
+    warn: u64,
+    critical: u64,
 }
 
 /// The severity of a figure; the worst of all is the verdict.
@@ -90,68 +74,84 @@ struct HealthCheck {
     detail: String,
 }
 
-/// Reads every figure and judges it. An unreadable figure is left out and counts as a warning.
-pub fn health_check(host: &Host) -> Answer {
+/// Reads every figure and judges it. An unreadable figure is left out and counts as a warning, but
+/// for the pressures, which not every kernel has.
+pub(super) fn health_check(view: &HostView<'_>) -> Answer {
     let mut checks = Vec::new();
-    let before = read(&host.stat);
+    let before = view.figures("stat");
     // An interrupted sleep only makes the sample shorter.
     let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: CPU_SAMPLE_NS });
-    let cpu = cpu(&before, &read(&host.stat));
-    let load = load(&read(&host.loadavg), cpu.get("count").and_then(Value::as_u64).unwrap_or(1), &mut checks);
-    let meminfo = read(&host.meminfo);
+    let cpu = cpu(&before, &view.figures("stat"));
+    let count = cpu.get("count").and_then(Value::as_u64).unwrap_or(1);
+    let load = load(&view.figures("loadavg"), count, &mut checks);
+    let meminfo = view.figures("meminfo");
     let memory = memory(&meminfo, &mut checks);
     let swap = swap(&meminfo, &mut checks);
-    let disks: Vec<Value> = host.disks.iter().map(|at| disk(at, &mut checks)).collect();
-    let uptime = read(&host.uptime);
+    let pressures: Map<String, Value> =
+        PRESSURES.iter().filter_map(|limit| stalls(view, limit, &mut checks)).collect();
+    let disks = view.host.disks.iter().filter(|disk| disk.is_disk);
+    let disks: Vec<Value> = disks.map(|at| disk(at, &mut checks)).collect();
+    let uptime = view.figures("uptime");
 
     let worst = checks.iter().map(|check| check.status).max().unwrap_or(Status::Warning);
-    let listed: Vec<Value> = checks
-        .iter()
-        .map(|check| {
-            let mut one =
-                json!({ "name": check.name, "status": check.status.as_str(), "detail": check.detail });
-            if let (Some(mount), Some(members)) = (&check.mount, one.as_object_mut()) {
-                members.insert("mount".to_owned(), json!(mount));
-            }
-            one
-        })
-        .collect();
     Ok(json!({
         "verdict": worst.as_str(),
-        "checks": listed,
+        "checks": checks.into_iter().map(HealthCheck::listed).collect::<Vec<_>>(),
         "load": load,
         "cpu": cpu,
         "memory": memory,
         "swap": swap,
+        "pressure": pressures,
         "disks": disks,
         "uptime_s": uptime.split('.').next().and_then(|s| s.parse::<u64>().ok()).unwrap_or(0),
-        "kernel": host.kernel,
-        "hostname": host.hostname,
+        "kernel": view.host.kernel,
+        "hostname": view.host.hostname,
     }))
 }
 
-fn load(text: &str, cpus: u64, checks: &mut Vec<HealthCheck>) -> Value {
-    let shown = text.split(' ').next().unwrap_or("unknown");
-    let status = hundredths(shown).map_or(Status::Warning, |one| {
-        Status::above(one / cpus.max(1), LOAD_PER_CPU_X100_WARN, LOAD_PER_CPU_X100_CRITICAL)
-    });
-    checks.push(HealthCheck {
-        name: "load",
-        mount: None,
-        status,
-        detail: format!("{shown} on {cpus} processors"),
-    });
-    // As the kernel writes them: PAR's JSON has no fractions.
-    let mut words = text.split(' ').map(|word| json!(word));
-    let mut word = || words.next().unwrap_or_default();
-    json!({ "1m": word(), "5m": word(), "15m": word() })
+impl HealthCheck {
+    fn listed(self) -> Value {
+        let mut one = json!({ "name": self.name, "status": self.status.as_str(), "detail": self.detail });
+        if let (Some(mount), Some(members)) = (self.mount, one.as_object_mut()) {
+            members.insert("mount".to_owned(), json!(mount));
+        }
+        one
+    }
 }
 
-/// `0.25` → 25.
-fn hundredths(text: &str) -> Option<u64> {
-    let (whole, part) = text.split_once('.')?;
-    let part = part.get(..2)?.parse::<u64>().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(100)?.checked_add(part)
+/// One pressure, and the check of it.
+fn stalls(view: &HostView<'_>, limit: &StallLimit, checks: &mut Vec<HealthCheck>) -> Option<(String, Value)> {
+    let (name, found) = match limit.name {
+        "cpu" => ("cpu pressure", view.figures("pressure/cpu")),
+        "io" => ("io pressure", view.figures("pressure/io")),
+        _ => ("memory pressure", view.figures("pressure/memory")),
+    };
+    let found = pressure(&found);
+    let (text, share) = minute(&found, limit.who)?;
+    let status = Status::above(share, limit.warn, limit.critical);
+    let detail = format!("{text} % of the last minute stalled");
+    checks.push(HealthCheck { name, mount: None, status, detail });
+    Some((limit.name.to_owned(), found))
+}
+
+/// What a check says of a figure that could not be read.
+const UNREADABLE: &str = "cannot be read";
+
+/// As the kernel writes it: PAR's JSON has no fractions.
+fn load(text: &str, cpus: u64, checks: &mut Vec<HealthCheck>) -> Value {
+    let mut words = text.split(' ');
+    let averages = [words.next(), words.next(), words.next()];
+    let [Some((minute, load)), Some((five, _)), Some((fifteen, _))] =
+        averages.map(|word| word.and_then(|word| Some((word, hundredths(word)?))))
+    else {
+        let detail = UNREADABLE.to_owned();
+        checks.push(HealthCheck { name: "load", mount: None, status: Status::Warning, detail });
+        return json!({});
+    };
+    let status = Status::above(load / cpus.max(1), LOAD_PER_CPU_X100_WARN, LOAD_PER_CPU_X100_CRITICAL);
+    let detail = format!("{minute} on {cpus} processors");
+    checks.push(HealthCheck { name: "load", mount: None, status, detail });
+    json!({ "1m": minute, "5m": five, "15m": fifteen })
 }
 
 /// Processors, and how busy they were between the two texts of `/proc/stat`.
@@ -182,6 +182,11 @@ fn memory(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
     let total = meminfo_bytes(meminfo, "MemTotal");
     let available = meminfo_bytes(meminfo, "MemAvailable");
     let left = percent(available, total);
+    if total == 0 {
+        let detail = UNREADABLE.to_owned();
+        checks.push(HealthCheck { name: "memory", mount: None, status: Status::Warning, detail });
+        return json!({});
+    }
     let status = match left {
         _ if left < MEMORY_AVAILABLE_PERCENT_CRITICAL => Status::Critical,
         _ if left < MEMORY_AVAILABLE_PERCENT_WARN => Status::Warning,
@@ -196,12 +201,18 @@ fn swap(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
     let free = meminfo_bytes(meminfo, "SwapFree");
     let used = percent(total.saturating_sub(free), total);
     let status = Status::above(used, SWAP_USED_PERCENT_WARN, u64::MAX);
-    let detail = if total == 0 { "no swap".to_owned() } else { format!("{used} % used") };
+    let detail = if meminfo.is_empty() {
+        UNREADABLE.to_owned()
+    } else if total == 0 {
+        "no swap".to_owned()
+    } else {
+        format!("{used} % used")
+    };
     checks.push(HealthCheck { name: "swap", mount: None, status, detail });
     json!({ "total_bytes": total, "free_bytes": free, "used_percent": used })
 }
 
-fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
+pub(super) fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
     let rest = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     let kib = rest.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)
@@ -210,25 +221,18 @@ fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
 fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {
     let (name, mount) = ("disk", Some(disk.mount.clone()));
     let Ok(stat) = fstatvfs(&disk.folder) else {
-        checks.push(HealthCheck {
-            name,
-            mount,
-            status: Status::Warning,
-            detail: "cannot be read".to_owned(),
-        });
+        checks.push(HealthCheck { name, mount, status: Status::Warning, detail: UNREADABLE.to_owned() });
         return json!({ "mount": disk.mount });
     };
     let used_blocks = stat.f_blocks.saturating_sub(stat.f_bfree);
     // As `df` counts: blocks reserved for root are not free.
     let used = percent_up(used_blocks, used_blocks.saturating_add(stat.f_bavail));
     let inodes = percent_up(stat.f_files.saturating_sub(stat.f_ffree), stat.f_files);
-    let status = Status::above(used.max(inodes), DISK_USED_PERCENT_WARN, DISK_USED_PERCENT_CRITICAL);
-    checks.push(HealthCheck {
-        name,
-        mount,
-        status,
-        detail: format!("{used} % of space, {inodes} % of inodes used"),
-    });
+    let judge = |used| Status::above(used, DISK_USED_PERCENT_WARN, DISK_USED_PERCENT_CRITICAL);
+    for (name, used, of) in [("disk", used, "space"), ("inodes", inodes, "inodes")] {
+        let (mount, detail) = (mount.clone(), format!("{used} % of {of} used"));
+        checks.push(HealthCheck { name, mount, status: judge(used), detail });
+    }
     json!({
         "mount": disk.mount,
         "total_bytes": stat.f_blocks.saturating_mul(stat.f_frsize),
@@ -238,67 +242,26 @@ fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {
     })
 }
 
-fn percent(part: u64, whole: u64) -> u64 {
+pub(super) fn percent(part: u64, whole: u64) -> u64 {
     part.saturating_mul(100).checked_div(whole).unwrap_or(0)
 }
 
-fn percent_up(part: u64, whole: u64) -> u64 {
+pub(super) fn percent_up(part: u64, whole: u64) -> u64 {
     part.saturating_mul(100)
         .checked_add(whole.saturating_sub(1))
         .and_then(|v| v.checked_div(whole))
         .unwrap_or(0)
 }
 
-/// The start of a file as text, lossy and bounded; empty if it cannot be read.
-fn read(figure: &OwnedFd) -> String {
-    let mut bytes = vec![0_u8; FIGURE_BYTES_MAX];
-    let mut filled = 0;
-    while let Some(free) = bytes.get_mut(filled..).filter(|free| !free.is_empty()) {
-        match pread(figure.as_fd(), free, filled as u64) {
-            Ok(read) if read > 0 => filled += read,
-            _ => break,
-        }
-    }
-    bytes.truncate(filled);
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Disk, Host, Status, health_check, hundredths, percent_up, ticks};
-    use std::os::fd::OwnedFd;
+    use super::{Status, percent_up, ticks};
 
     #[test]
     fn figures_are_read_as_the_kernel_writes_them() {
-        assert_eq!(hundredths("12.34"), Some(1234));
-        assert_eq!(hundredths("x"), None);
         assert_eq!(ticks("cpu  10 1 5 100 4 0 0 0 7 7\ncpu0 1"), (16, 120));
         assert_eq!(percent_up(1, 1000), 1);
         assert_eq!(percent_up(0, 0), 0);
         assert_eq!(Status::above(95, 85, 95).as_str(), "critical");
-    }
-
-    #[test]
-    fn this_host_has_a_verdict_and_no_fractions() {
-        let open = |path: &str| OwnedFd::from(std::fs::File::open(path).expect(path));
-        let host = Host {
-            loadavg: open("/proc/loadavg"),
-            meminfo: open("/proc/meminfo"),
-            stat: open("/proc/stat"),
-            uptime: open("/proc/uptime"),
-            kernel: "k".to_owned(),
-            hostname: "h".to_owned(),
-            disks: vec![Disk { mount: "/".to_owned(), folder: open("/") }],
-        };
-        let answer = health_check(&host).expect("figures");
-        assert!(["ok", "warning", "critical"].contains(&answer["verdict"].as_str().unwrap_or_default()));
-        let shipped: toml::Value =
-            toml::from_str(include_str!("../../../tools.d/health_check.toml")).expect("TOML");
-        let schema = serde_json::to_value(&shipped["output_schema"]).expect("a schema");
-        let schema = crate::tools::OutputSchema::read(&schema).expect("closed");
-        assert_eq!(schema.check(answer.as_object().expect("an object")), Ok(()), "{answer}");
-        assert!(answer["memory"]["total_bytes"].as_u64().unwrap_or(0) > 0);
-        assert!(answer["disks"][0]["total_bytes"].as_u64().unwrap_or(0) > 0);
-        assert!(crate::types::json::has_only_exact_integers(&answer));
     }
 }

@@ -1,0 +1,157 @@
+//! The last step of a builtin's child: it opens what the builtin reads, loads the last filter, and
+//! runs the function.
+
+use super::host_proc::CallProc;
+use super::start::{Start, send_or_exit};
+use super::{http, largest, pair, search};
+use crate::call::{Beneath, FileKind, PathObject};
+use crate::launcher::confine::seccomp::compile::load;
+use crate::launcher::protocol::ChildMessage;
+use crate::launcher::view::files::open_for_reading;
+use crate::tools::builtin::host::{HostView, report};
+use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
+use crate::tools::{Builtin, ResourceSpec};
+use crate::types::clock::mono_us;
+use rustix::io::Errno;
+use seccompiler::BpfProgram;
+use serde_json::Value;
+use std::io::Write;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// What a builtin is given in addition to its arguments.
+struct BuiltinInputs<'a> {
+    /// The object, opened with `O_PATH`.
+    object: Option<(&'a PathObject, &'a OwnedFd)>,
+    /// The same, open for reading, or why not.
+    opened: Option<Result<OwnedFd, String>>,
+    proc: CallProc<'a>,
+    excluded: &'a [&'a Beneath],
+    connected: Option<OwnedFd>,
+}
+
+/// Answers about an object that does not exist.
+pub(crate) fn absent(start: &Start<'_>, layers: Vec<String>) -> Result<u8, String> {
+    last_step(start, &start.machine.filters.builtin, layers)?;
+    answer(Err(NOT_FOUND.to_owned()))
+}
+
+/// Runs `which` about `decided`, without what is `excluded` below it.
+pub(crate) fn run(
+    start: &Start<'_>,
+    which: Builtin,
+    decided: Option<&(&PathObject, OwnedFd)>,
+    excluded: &[&Beneath],
+    connected: Option<OwnedFd>,
+    layers: Vec<String>,
+) -> Result<u8, String> {
+    let (machine, names) = (start.machine, start.tool.proc_names());
+    // Opened before the last filter, which lets nothing be opened, except by a builtin that walks.
+    let inputs = BuiltinInputs {
+        object: decided.map(|(path, fd)| (*path, fd)),
+        opened: decided.map(|(path, fd)| open_object(start, which, path, fd)),
+        proc: CallProc::open(&machine.supplies.kept, names),
+        excluded,
+        connected,
+    };
+    let filter = match which {
+        Builtin::HttpGet => &machine.filters.fetcher,
+        which if which.reads_below() || !names.of_process.is_empty() => &machine.filters.walker,
+        _ => &machine.filters.builtin,
+    };
+    last_step(start, filter, layers)?;
+    answer(run_function(start, which, inputs))
+}
+
+fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) -> Answer {
+    let (machine, arguments) = (start.machine, start.arguments);
+    let limits = start.tool.manifest.limits;
+    let (cap, host) = (limits.output_bytes_max, machine.supplies.host.hostname.as_str());
+    if which.reports_on_the_host() {
+        return report(which, &HostView::new(&machine.supplies.host, &inputs.proc), arguments, cap);
+    }
+    if which == Builtin::HttpGet {
+        return http::get(machine.supplies.tls.as_ref(), inputs.connected, host_words(start), arguments, cap);
+    }
+    let (Some((path, object)), Some(opened)) = (inputs.object, inputs.opened) else {
+        return Err(NOT_FOUND.to_owned());
+    };
+    if which == Builtin::FileInfo {
+        // Hashing ends early, so that the rest is reported.
+        let end_us = mono_us().saturating_add(limits.wall_ms_max.saturating_mul(750));
+        let content = opened.as_ref().ok().map(|file| file.as_fd());
+        let host = &machine.supplies.host;
+        return builtin::file_info(object.as_fd(), content, &path.canonical, host, end_us);
+    }
+    let (fd, name, excluded) = (opened?, path.canonical.as_str(), inputs.excluded);
+    match which {
+        Builtin::ReadFile => builtin::read_file(fd.as_fd(), name, arguments, cap),
+        Builtin::ReadConfig => builtin::read_config(fd.as_fd(), name, arguments, cap, host),
+        Builtin::ListDir => builtin::list_dir(fd.as_fd(), name, arguments, cap),
+        Builtin::SearchFiles => search::search(&machine.paths, path, &fd, excluded, arguments, &limits),
+        Builtin::LargestPaths => {
+            largest::largest(&machine.paths, path, &fd, excluded, arguments, &limits, host)
+        }
+        Builtin::DiffFiles => pair::compare(&machine.paths, path, &fd, excluded, arguments, cap, host),
+        _ => Err(NOT_FOUND.to_owned()),
+    }
+}
+
+/// The argument that names the call's host.
+fn host_words<'a>(start: &Start<'a>) -> &'a str {
+    match &start.tool.manifest.resource {
+        ResourceSpec::Host { argument, .. } => {
+            start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default()
+        }
+        ResourceSpec::Path { .. } | ResourceSpec::Id { .. } | ResourceSpec::Fixed { .. } => "",
+    }
+}
+
+/// Opens only the kind of object that the builtin wants: opening a FIFO or a device can have
+/// effects.
+fn open_object(
+    start: &Start<'_>,
+    which: Builtin,
+    path: &PathObject,
+    fd: &OwnedFd,
+) -> Result<OwnedFd, String> {
+    use Builtin::{DiffFiles, FileInfo, LargestPaths, ListDir, ReadConfig, ReadFile, SearchFiles};
+    match (which, path.kind) {
+        (ReadFile | SearchFiles | FileInfo | ReadConfig, FileKind::File)
+        | (ListDir | SearchFiles | LargestPaths | DiffFiles, FileKind::Folder) => {}
+        (SearchFiles, FileKind::Other) => {
+            return Err(format!("`{}` is neither a folder nor a regular file", path.canonical));
+        }
+        (ListDir | LargestPaths | DiffFiles, _) => {
+            return Err(format!("`{}` is not a folder", path.canonical));
+        }
+        (_, _) => return Err(format!("`{}` is not a regular file", path.canonical)),
+    }
+    let opened = open_for_reading(start.machine.paths.proc.as_fd(), fd);
+    opened.map_err(|_: Errno| NOT_FOUND.to_owned())
+}
+
+fn last_step(start: &Start<'_>, filter: &BpfProgram, mut layers: Vec<String>) -> Result<(), String> {
+    load(filter)?;
+    layers.push("seccomp".to_owned());
+    send_or_exit(start, &ChildMessage::Confined(layers));
+    Ok(())
+}
+
+fn answer(answer: Answer) -> Result<u8, String> {
+    // The launcher reads the pipe; if it closed the pipe, it has decided to end the call.
+    Ok(write_answer(answer, &mut Stdout).unwrap_or(1))
+}
+
+/// Standard output without a buffer: the process ends without flushing one.
+struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // Descriptor 1 is the call's pipe from `take_over` on.
+        Ok(nix::unistd::write(std::io::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

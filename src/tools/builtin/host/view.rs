@@ -1,0 +1,89 @@
+//! What a report is made from.
+
+use super::proc_files::ProcFiles;
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+
+/// The longest part of a file of figures that is read, in bytes.
+const FIGURE_BYTES_MAX: usize = 64 << 10;
+
+/// What is known of the host since the launcher started.
+#[derive(Debug, Default)]
+pub struct Host {
+    /// The kernel's release.
+    pub kernel: String,
+    /// The host's name.
+    pub hostname: String,
+    /// Names of users by uid, from `/etc/passwd`.
+    pub users: BTreeMap<u32, String>,
+    /// The mounted file systems that may be asked without waiting for a network.
+    pub disks: Vec<Disk>,
+}
+
+/// One mounted file system.
+#[derive(Debug)]
+pub struct Disk {
+    /// The mount point.
+    pub mount: String,
+    /// The type, such as `ext4`.
+    pub kind: String,
+    /// Whether it stores files on a disk, and not in memory.
+    pub is_disk: bool,
+    /// The folder at the mount point, opened with `O_PATH`.
+    pub folder: OwnedFd,
+}
+
+/// The host as one call sees it.
+pub struct HostView<'a> {
+    pub(super) host: &'a Host,
+    pub(super) proc: &'a dyn ProcFiles,
+    not_seen: RefCell<BTreeSet<String>>,
+}
+
+impl std::fmt::Debug for HostView<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostView").field("not_seen", &self.not_seen).finish_non_exhaustive()
+    }
+}
+
+impl<'a> HostView<'a> {
+    /// The view of one call, which reads through `proc`.
+    #[must_use]
+    pub fn new(host: &'a Host, proc: &'a dyn ProcFiles) -> Self {
+        Self { host, proc, not_seen: RefCell::default() }
+    }
+
+    /// A file of figures as text; empty, and noted as not seen, if it cannot be read.
+    pub(super) fn figures(&self, name: &str) -> String {
+        self.text(name, FIGURE_BYTES_MAX)
+    }
+
+    /// At most `most` bytes of a file as text; empty, and noted as not seen, if it cannot be read.
+    pub(super) fn text(&self, name: &str, most: usize) -> String {
+        let Ok(bytes) = self.proc.file(name, most) else {
+            self.note(&format!("/proc/{name}"));
+            return String::new();
+        };
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Notes that the result does not contain `what`.
+    pub(super) fn note(&self, what: &str) {
+        self.not_seen.borrow_mut().insert(what.to_owned());
+    }
+
+    /// What was noted.
+    pub(super) fn not_seen(&self) -> Value {
+        json!(*self.not_seen.borrow())
+    }
+
+    /// Adds the owner to `entry`: its uid, and its name if the host knows one.
+    pub(super) fn put_user(&self, entry: &mut Map<String, Value>, uid: u32) {
+        entry.insert("uid".to_owned(), json!(uid));
+        if let Some(name) = self.host.users.get(&uid) {
+            entry.insert("user".to_owned(), json!(name));
+        }
+    }
+}
