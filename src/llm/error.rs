@@ -39,6 +39,9 @@ pub enum ModelErrorKind {
     TooLarge,
     /// A required setting of the provider is missing.
     NotConfigured,
+    /// Nothing was sent: the rules were exchanged since they allowed it, or they did not decide
+    /// about this conversation.
+    NotPermitted,
 }
 
 impl ModelError {
@@ -46,6 +49,16 @@ impl ModelError {
         Self {
             kind: ModelErrorKind::NotConfigured,
             message,
+            retryable: false,
+            raw: None,
+            found: SecretCounts::default(),
+        }
+    }
+
+    pub(super) fn not_permitted() -> Self {
+        Self {
+            kind: ModelErrorKind::NotPermitted,
+            message: "the request was not sent: the rules in force have not allowed it".to_owned(),
             retryable: false,
             raw: None,
             found: SecretCounts::default(),

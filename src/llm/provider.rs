@@ -4,6 +4,8 @@ use super::conversation::Conversation;
 use super::error::ModelError;
 use super::proposer::Proposer;
 use super::reply::ModelReply;
+use crate::gate::ModelPermit;
+use crate::types::ModelSink;
 use serde_json::Value;
 use std::pin::Pin;
 use std::time::Duration;
@@ -24,6 +26,11 @@ pub trait Provider: Send + Sync {
     /// The configured model.
     fn model(&self) -> &str;
 
+    /// Where a request goes; `None` if it goes nowhere. Each request to a sink needs a permit.
+    fn sink(&self) -> Option<&ModelSink> {
+        None
+    }
+
     /// Requests the next reply, within the request's deadline. Retries temporary failures; dropping
     /// the future cancels the request.
     fn complete<'a>(&'a self, request: &'a ModelRequest<'a>)
@@ -39,6 +46,9 @@ pub struct ModelRequest<'a> {
     pub tools: &'a [ToolOffer],
     /// For all attempts together, from now.
     pub deadline: Duration,
+    /// Permission to send the conversation to [`Provider::sink`]. Without one, or with one for
+    /// another sink or for fewer labels, nothing is sent.
+    pub permit: Option<&'a ModelPermit>,
 }
 
 /// A tool as the model sees it.

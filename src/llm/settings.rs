@@ -10,6 +10,8 @@ use std::path::PathBuf;
 pub struct Settings {
     /// The provider.
     pub provider: ProviderKind,
+    /// The name of the model in the configuration; empty is `default`.
+    pub name: String,
     /// Base URL of the server, without `/chat/completions` or `/messages`; empty is the provider's
     /// own.
     pub base_url: String,

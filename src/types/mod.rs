@@ -12,7 +12,7 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display. `nearest`: the known word that a mistyped one stands for.
-//! * `labels`: where stored data comes from.
+//! * `labels`: where stored data comes from. `sink`: where it may leave this host.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
 //! * `shares`: a semaphore with a bound for each key.
@@ -32,6 +32,7 @@ mod nearest;
 pub mod secret;
 pub mod shares;
 pub mod labels;
+pub mod sink;
 pub mod step;
 pub mod run_status;
 #[cfg(test)]
@@ -41,11 +42,12 @@ pub use channel::Channel;
 pub use digest::Digest;
 pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
-pub use labels::{DataLabels, UNTRUSTED};
+pub use labels::{DataLabels, Labelled, UNTRUSTED};
 pub use level::Level;
 pub use nearest::nearest;
 pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};
+pub use sink::ModelSink;
 pub use step::{Decision, RefusalClass, StepStatus};
 pub use version::VERSION;

@@ -25,6 +25,7 @@ pub(in crate::cli) fn provider(
         ))
     })?;
     llm::build(llm::Settings {
+        name: String::new(),
         provider: kind,
         base_url: config.llm.base_url.clone(),
         model: config.llm.model.clone(),

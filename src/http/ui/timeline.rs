@@ -3,8 +3,8 @@
 use super::{format, page};
 use crate::agent::unread;
 use crate::ledger::payload::{
-    CallConnectPayload, CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload,
-    RunReplyPayload, RunRequestPayload,
+    CallConnectPayload, CallDecisionPayload, CallForecastPayload, CallResultPayload, ModelAskPayload,
+    ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,
 };
 use crate::ledger::{Kind, Stored};
 use crate::types::RefusalClass;
@@ -102,6 +102,11 @@ fn what(stored: &Stored) -> String {
 fn said(stored: &Stored, tool: &str) -> Option<String> {
     Some(match stored.header.known_kind()? {
         Kind::RunRequest => stored.payload::<RunRequestPayload>()?.message,
+        Kind::ModelAsk => {
+            let ask: ModelAskPayload = stored.payload()?;
+            let why = ask.reason.map(|why| format!(" · {why}")).unwrap_or_default();
+            format!("{} at {}{why}", ask.name, ask.host)
+        }
         Kind::ModelReply => reply(&stored.payload()?),
         Kind::ModelError => stored.payload::<ModelErrorPayload>()?.error,
         Kind::CallDecision => {
@@ -112,6 +117,9 @@ fn said(stored: &Stored, tool: &str) -> Option<String> {
             let class = header.decision().and_then(|is| RefusalClass::of(is, header.str("status")));
             let why = class.zip(payload.reason).map(|(class, why)| format!(" · {class}: {why}"));
             format!("{tool} {arguments}{}", why.unwrap_or_default())
+        }
+        Kind::CallForecast => {
+            format!("{tool} {}", brief(&stored.payload::<CallForecastPayload>()?.arguments))
         }
         Kind::CallConnect => {
             let payload: CallConnectPayload = stored.payload()?;

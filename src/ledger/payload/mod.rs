@@ -32,8 +32,8 @@ pub use approval::{
     RequestedBy, ShownCall, ShownSandbox, ShownScript, TaintRange, TaintingResult,
 };
 pub use call::{
-    BeneathDecision, CallConnectPayload, CallDecisionPayload, CallResultPayload, ConnectionTried,
-    ConnectionsMade, Excluded, NearestRule, ObjectFound, ShadowDecision,
+    BeneathDecision, CallConnectPayload, CallDecisionPayload, CallForecastPayload, CallResultPayload,
+    ConnectionTried, ConnectionsMade, Excluded, NearestRule, ObjectFound, ShadowDecision,
 };
 pub use form::CutPayload;
 pub use key::{AuthRefusedPayload, KeyBefore, KeyCreatePayload, KeyRevokePayload};
@@ -43,8 +43,8 @@ pub use log::{
 };
 pub use power::PowerUsed;
 pub use run::{
-    AnswerBy, CallProposed, ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload, Step,
-    StepLedger, StepRefusal, StopReason, Usage,
+    AnswerBy, CallProposed, ModelAskPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
+    RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
 };
 pub(super) use segments::{dropped, sealed};
 pub use server::{
