@@ -29,7 +29,7 @@ mod ending;
 mod walk;
 
 pub(super) use calls::taint;
-pub(super) use entries::add;
+pub(super) use entries::{add, recalled_parts};
 pub(super) use prompt::SYSTEM;
 pub(super) use turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
 pub(super) use walk::{resume, walk};

@@ -111,6 +111,7 @@ impl RunWalk<'_> {
             conversation: &self.conversation,
             tools: &self.offers,
             deadline: self.model_deadline(),
+            listener: None,
         };
         // Text and arguments are assembled from pieces and escapes: secrets are searched for in the
         // final form.
@@ -120,6 +121,9 @@ impl RunWalk<'_> {
         };
         entries::add(&mut self.usage, reply.usage.input_tokens, reply.usage.output_tokens);
         let before = vec![self.reply_draft(&reply, are_others)];
+        if let Some(why) = reply.stop.failure() {
+            return Err(self.not_answered(&why, before));
+        }
         if reply.calls.is_empty() {
             return Err(self.answered(reply, before));
         }
