@@ -35,7 +35,7 @@ mod tests;
 pub use crate::egress::proxy::borders::connect_head;
 pub use crate::http::borders::run_request;
 pub use crate::ledger::borders::{entry_header, export, note, proof_file, query, witness};
-pub use crate::llm::borders::{provider_anthropic, provider_openai};
+pub use crate::llm::borders::{provider_anthropic, provider_openai, provider_stream};
 pub use calls::{http_answer, manifest, tool_call};
 pub use launcher::{journal, launcher_wire};
 pub use rules::{policy, policy_tables};

@@ -19,7 +19,8 @@ macro_rules! targets {
 
 targets! {
     connect_head entry_header export host http_answer journal json launcher_wire manifest note policy policy_tables
-    proof_file provider_anthropic provider_openai query run_request secrets tool_call url witness
+    proof_file provider_anthropic provider_openai provider_stream query run_request secrets tool_call
+    url witness
 }
 
 /// Size limit of the kept corpus of all targets together.

@@ -20,6 +20,7 @@ pub(super) fn words(target: &str) -> &'static [&'static [u8]] {
         "policy_tables" => TABLES,
         "run_request" => REQUESTS,
         "provider_openai" | "provider_anthropic" => REPLIES,
+        "provider_stream" => STREAMS,
         _ => JSON,
     }
 }
@@ -303,4 +304,23 @@ const REPLIES: &[&[u8]] = &[
     b",",
     b"[[[[[[[[[[[[[[[[",
     b"\"\"",
+];
+
+const STREAMS: &[&[u8]] = &[
+    b"\n\n",
+    b"\r\n\r\n",
+    b"\r",
+    b"data: ",
+    b"data: [DONE]\n\n",
+    b"\xef\xbb\xbf",
+    b"{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}",
+    b"{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\"}}]}}]}",
+    b"\"finish_reason\":\"stop\"",
+    b"{\"type\":\"message_stop\"}",
+    b"{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"partial_json\":\"{}\"}}",
+    b"{\"type\":\"response.completed\",\"response\":{\"output\":[]}}",
+    b"\"finishReason\":\"STOP\"",
+    b"\"thoughtSignature\":\"s\"",
+    b"{\"message\":{\"content\":\"a\"},\"done\":true}\n",
+    b"\"error\":{\"message\":\"m\"}",
 ];

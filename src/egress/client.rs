@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const GOOGLE_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
 /// Sends requests and reads bounded answers. Shared by reference; nothing is built before the first
 /// use.
@@ -19,7 +20,6 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Follows no redirect, takes no proxy from the environment, never sends a request twice, and never
 /// uses plain HTTP for an `https` address. The trusted roots are the system's (the TLS library also
 /// reads `SSL_CERT_FILE` and `SSL_CERT_DIR`) and those of the extra file.
-/// library looks for in `SSL_CERT_FILE` and `SSL_CERT_DIR` too) and those of the extra file.
 pub struct Client {
     ca_file: Option<PathBuf>,
     /// The unix socket to which every request without TLS goes, whatever its address says.
@@ -52,6 +52,8 @@ pub enum Credential<'a> {
     Bearer(&'a Secret),
     /// `X-API-Key: …`
     ApiKey(&'a Secret),
+    /// `X-Goog-API-Key: …`
+    GoogleApiKey(&'a Secret),
 }
 
 /// An answer with its complete body.
@@ -96,17 +98,38 @@ impl Client {
 
     /// Sends JSON, or a `GET`, and reads the answer, whatever its status.
     pub async fn exchange(&self, ask: HttpRequest<'_>) -> Result<Response, EgressError> {
+        let whole = async { read(self.send(&ask).await?).await };
+        tokio::time::timeout(ask.deadline, whole).await.unwrap_or(Err(EgressError::Timeout))
+    }
+
+    /// Like [`Client::exchange`], but passes the body of an answer of status 2xx to `each` as it
+    /// comes, until `each` returns false. Its `Response` has no body. The bounds are the same; what
+    /// `each` was given before an error has come.
+    pub async fn exchange_in_pieces(
+        &self,
+        ask: HttpRequest<'_>,
+        mut each: impl FnMut(&[u8]) -> bool + Send,
+    ) -> Result<Response, EgressError> {
         let whole = async {
-            let client = self.client_for(ask.endpoint).await?;
-            let url = ask.endpoint.url();
-            let request = match ask.body {
-                Some(body) => client.post(url).body(body.to_vec()),
-                None => client.get(url),
-            };
-            let answer = request.headers(headers(&ask)?).send().await.map_err(EgressError::sort)?;
-            read(answer).await
+            let mut answer = self.send(&ask).await?;
+            if !answer.status().is_success() {
+                return read(answer).await;
+            }
+            let response = head(&answer);
+            read_pieces(&mut answer, |piece| each(piece)).await?;
+            Ok(response)
         };
         tokio::time::timeout(ask.deadline, whole).await.unwrap_or(Err(EgressError::Timeout))
+    }
+
+    async fn send(&self, ask: &HttpRequest<'_>) -> Result<reqwest::Response, EgressError> {
+        let client = self.client_for(ask.endpoint).await?;
+        let url = ask.endpoint.url();
+        let request = match ask.body {
+            Some(body) => client.post(url).body(body.to_vec()),
+            None => client.get(url),
+        };
+        request.headers(headers(ask)?).send().await.map_err(EgressError::sort)
     }
 
     /// Requests a stream and passes each chunk to `each`, until the stream ends or `each` stops it.
@@ -222,6 +245,7 @@ fn headers(ask: &HttpRequest<'_>) -> Result<HeaderMap, EgressError> {
     let (name, value) = match ask.credential {
         Some(Credential::Bearer(secret)) => (AUTHORIZATION, format!("Bearer {}", secret.expose())),
         Some(Credential::ApiKey(secret)) => (API_KEY, secret.expose().to_owned()),
+        Some(Credential::GoogleApiKey(secret)) => (GOOGLE_API_KEY, secret.expose().to_owned()),
         None => return Ok(headers),
     };
     let mut value = HeaderValue::from_str(&value).map_err(|_| {
@@ -233,29 +257,42 @@ fn headers(ask: &HttpRequest<'_>) -> Result<HeaderMap, EgressError> {
 }
 
 async fn read(mut answer: reqwest::Response) -> Result<Response, EgressError> {
+    let mut response = head(&answer);
+    read_pieces(&mut answer, |piece| {
+        response.body.extend_from_slice(piece);
+        true
+    })
+    .await?;
+    Ok(response)
+}
+
+/// An answer without its body.
+fn head(answer: &reqwest::Response) -> Response {
     let status = answer.status().as_u16();
     let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| wait_from(value.to_str().ok()?));
     let request_id = ["x-request-id", "request-id"].into_iter().find_map(|name| answer.headers().get(name));
     let request_id = request_id.and_then(|value| value.to_str().ok());
     let request_id = request_id.map(|id| text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX)));
-    let body = read_body(&mut answer).await?;
-    Ok(Response { status, retry_after, request_id, body })
+    Response { status, retry_after, request_id, body: Vec::new() }
 }
 
 /// Reads chunk by chunk, because the announced length cannot be trusted.
-async fn read_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, EgressError> {
+async fn read_pieces(
+    answer: &mut reqwest::Response,
+    mut each: impl FnMut(&[u8]) -> bool,
+) -> Result<(), EgressError> {
     let bytes_max = limits::MODEL_REPLY_BYTES_MAX;
     if answer.content_length().is_some_and(|length| length > bytes_max as u64) {
         return Err(EgressError::TooLarge(bytes_max));
     }
-    let mut body = Vec::new();
+    let mut left = bytes_max;
     while let Some(chunk) = answer.chunk().await.map_err(EgressError::sort)? {
-        if chunk.len() > bytes_max.saturating_sub(body.len()) {
-            return Err(EgressError::TooLarge(bytes_max));
+        left = left.checked_sub(chunk.len()).ok_or(EgressError::TooLarge(bytes_max))?;
+        if !each(&chunk) {
+            break;
         }
-        body.extend_from_slice(&chunk);
     }
-    Ok(body)
+    Ok(())
 }
 
 /// Parses `Retry-After`: seconds or a date (RFC 9110 section 10.2.3). A date in the past is zero.

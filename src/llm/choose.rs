@@ -1,15 +1,18 @@
 //! Builds a provider from its configuration.
 
-use super::anthropic::Messages;
 use super::error::ModelError;
 use super::offline::provider::Offline;
 use super::offline::sentences::NamedFolders;
-use super::openai::ChatCompletions;
 use super::proposer::ProviderKind;
 use super::provider::Provider;
 use super::remote::client::Remote;
 use super::remote::wire::Wire as _;
 use super::settings::Settings;
+use super::wires::anthropic::Messages;
+use super::wires::gemini::GenerateContents;
+use super::wires::ollama::OllamaChats;
+use super::wires::openai::ChatCompletions;
+use super::wires::responses::Responses;
 use std::sync::Arc;
 
 impl ProviderKind {
@@ -19,7 +22,10 @@ impl ProviderKind {
         match self {
             Self::Offline => None,
             Self::OpenAi => Some(ChatCompletions::BASE_URL),
+            Self::OpenAiResponses => Some(Responses::BASE_URL),
             Self::Anthropic => Some(Messages::BASE_URL),
+            Self::Gemini => Some(GenerateContents::BASE_URL),
+            Self::Ollama => Some(OllamaChats::BASE_URL),
         }
     }
 }
@@ -31,7 +37,10 @@ pub fn build(settings: Settings) -> Result<Arc<dyn Provider>, ModelError> {
             Arc::new(Offline::new(NamedFolders { logs: settings.logs, workspace: settings.workspace }))
         }
         ProviderKind::OpenAi => Arc::new(Remote::<ChatCompletions>::new(settings)?),
+        ProviderKind::OpenAiResponses => Arc::new(Remote::<Responses>::new(settings)?),
         ProviderKind::Anthropic => Arc::new(Remote::<Messages>::new(settings)?),
+        ProviderKind::Gemini => Arc::new(Remote::<GenerateContents>::new(settings)?),
+        ProviderKind::Ollama => Arc::new(Remote::<OllamaChats>::new(settings)?),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The conversation with a model.
 
-use super::reply::{ModelReply, Stop};
+use super::reply::{ModelReply, ReplyPart, ReplyPiece, Stop, arranged, pieces};
 use crate::gate::ToolResult;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
@@ -35,6 +35,8 @@ pub enum Message {
         text: Option<String>,
         /// Its calls, unchanged.
         calls: Vec<ProposedCall>,
+        /// The order of both, with the provider's own state.
+        parts: Vec<ReplyPart>,
     },
     /// The result of a call.
     Tool {
@@ -99,10 +101,11 @@ impl Conversation {
     fn reply(reply: &ModelReply) -> Message {
         let refusal = match &reply.stop {
             Stop::Refusal(why) => Some(why),
-            Stop::EndTurn | Stop::ToolCalls | Stop::Length | Stop::Other(_) => None,
+            _ => None,
         };
         let text = reply.text.as_ref().or(refusal).cloned();
-        Message::Reply { text, calls: reply.calls.clone() }
+        let parts = arranged(text.as_ref().map_or(0, String::len), reply.calls.len(), reply.parts.clone());
+        Message::Reply { text, calls: reply.calls.clone(), parts }
     }
 
     /// Appends results of the last reply's calls. Only results on the ledger can be appended: only
@@ -130,12 +133,22 @@ impl Conversation {
 }
 
 impl Message {
+    /// The pieces of a reply, in the order in which the model wrote them.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = ReplyPiece<'_>> {
+        let (text, calls, parts): (_, &[_], &[_]) = match self {
+            Self::Reply { text, calls, parts } => (text.as_deref().unwrap_or_default(), calls, parts),
+            Self::User(_) | Self::Tool { .. } => ("", &[], &[]),
+        };
+        pieces(text, calls, parts)
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::User(text) => text.len(),
-            Self::Reply { text, calls } => {
+            Self::Reply { text, calls, parts } => {
                 let calls = calls.iter().map(|call| call.id.len() + call.tool.len() + call.arguments.len());
-                text.as_ref().map_or(0, String::len) + calls.sum::<usize>()
+                let states = parts.iter().map(ReplyPart::state_bytes);
+                text.as_ref().map_or(0, String::len) + calls.chain(states).sum::<usize>()
             }
             Self::Tool { call_id, tool, text } => call_id.len() + tool.len() + text.len(),
         }
@@ -146,22 +159,13 @@ impl Message {
 mod tests {
     use super::Message;
     use crate::llm::tests::scripted::{chat, unnamed};
-    use crate::llm::{ModelReply, Stop, TokenUsage};
-    use crate::secrets::SecretCounts;
+    use crate::llm::{ModelReply, Stop};
     use crate::tools::ProposedCall;
-    use crate::types::{DataLabels, Digest, Labelled};
+    use crate::types::{DataLabels, Labelled};
 
     fn reply(text: Option<&str>, stop: Stop) -> ModelReply {
-        ModelReply {
-            text: text.map(str::to_owned),
-            calls: vec![ProposedCall { id: "1".into(), tool: "ab".into(), arguments: "{} ".into() }],
-            stop,
-            usage: TokenUsage::default(),
-            request_digest: Digest::sha256(b""),
-            raw: Vec::new(),
-            model: String::new(),
-            found: SecretCounts::default(),
-        }
+        let call = ProposedCall { id: "1".into(), tool: "ab".into(), arguments: "{} ".into() };
+        ModelReply::new(text.map(str::to_owned), vec![call], stop)
     }
 
     #[test]

@@ -4,10 +4,8 @@ use super::conversation::Message;
 use super::error::ModelError;
 use super::proposer::Proposer;
 use super::provider::{BoxFuture, ModelRequest, Provider};
-use super::reply::{ModelReply, Stop, TokenUsage};
-use crate::secrets::SecretCounts;
+use super::reply::{ModelReply, Stop};
 use crate::tools::ProposedCall;
-use crate::types::Digest;
 
 /// Proposes its one call, then ends.
 #[derive(Clone, Debug)]
@@ -39,16 +37,7 @@ impl Provider for Direct {
         let is_first = matches!(request.conversation.messages().last(), Some(Message::User(_)));
         let calls = if is_first { vec![self.call.clone()] } else { Vec::new() };
         let stop = if is_first { Stop::ToolCalls } else { Stop::EndTurn };
-        let reply = ModelReply {
-            text: None,
-            calls,
-            stop,
-            usage: TokenUsage::default(),
-            request_digest: Digest::sha256(b""),
-            raw: Vec::new(),
-            model: "none".to_owned(),
-            found: SecretCounts::default(),
-        };
+        let reply = ModelReply { model: "none".to_owned(), ..ModelReply::new(None, calls, stop) };
         Box::pin(std::future::ready(Ok(reply)))
     }
 }

@@ -35,6 +35,8 @@ pub enum ModelErrorKind {
     Status(u16),
     /// The server's answer is not a valid reply.
     Malformed,
+    /// The server reports inside its answer that it failed.
+    Reported,
     /// The answer is larger than [`limits::MODEL_REPLY_BYTES_MAX`].
     TooLarge,
     /// A required setting of the provider is missing.
@@ -72,6 +74,19 @@ impl ModelError {
             kind: ModelErrorKind::Malformed,
             message,
             retryable: false,
+            raw: Some(raw),
+            found: SecretCounts::default(),
+        }
+    }
+
+    /// The server failed after it had begun to answer, and says so. The same request may succeed, if
+    /// nothing of the answer was shown. Not yet [`bounded`](Self::bounded).
+    pub(super) fn reported(why: &str, raw: Vec<u8>) -> Self {
+        let message = format!("the server failed while it answered: {why}");
+        Self {
+            kind: ModelErrorKind::Reported,
+            message,
+            retryable: true,
             raw: Some(raw),
             found: SecretCounts::default(),
         }

@@ -12,7 +12,7 @@
 //! * `provider`: the trait, and the request. `conversation`: the messages. `reply`, `error`: the
 //!   outcome. `proposer`: a run's source of calls.
 //! * `settings`: the configuration of a provider. `choose`: builds a provider from it.
-//! * `remote/`: everything that protocols share. `openai`, `anthropic`: the protocols.
+//! * `remote/`: everything that protocols share. `wires/`: the protocols.
 //! * `offline/`, `direct`: providers without a model.
 
 mod error;
@@ -22,8 +22,7 @@ mod proposer;
 mod provider;
 mod settings;
 mod remote;
-mod openai;
-mod anthropic;
+mod wires;
 mod offline;
 mod direct;
 mod choose;
@@ -37,6 +36,6 @@ pub use conversation::{Conversation, Message};
 pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind};
 pub use proposer::{Proposer, ProviderKind};
-pub use provider::{BoxFuture, ModelRequest, Provider, ToolOffer};
-pub use reply::{ModelReply, Stop, TokenUsage};
+pub use provider::{BoxFuture, DeltaSink, ModelRequest, Provider, ToolOffer};
+pub use reply::{ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, Stop, StreamedBytes, TokenUsage};
 pub use settings::Settings;

@@ -8,13 +8,20 @@ pub enum ProviderKind {
     Offline,
     /// The chat completions protocol of OpenAI and compatible servers.
     OpenAi,
+    /// OpenAI's Responses protocol.
+    OpenAiResponses,
     /// Anthropic's Messages protocol.
     Anthropic,
+    /// The generateContent protocol of Google's Gemini API.
+    Gemini,
+    /// Ollama's own chat protocol.
+    Ollama,
 }
 
 impl ProviderKind {
     /// Every provider.
-    pub const ALL: [Self; 3] = [Self::Offline, Self::OpenAi, Self::Anthropic];
+    pub const ALL: [Self; 6] =
+        [Self::Offline, Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
     /// The name in the configuration and on the ledger.
     #[must_use]
@@ -22,8 +29,17 @@ impl ProviderKind {
         match self {
             Self::Offline => "offline",
             Self::OpenAi => "openai",
+            Self::OpenAiResponses => "openai_responses",
             Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
         }
+    }
+
+    /// The names of all, as an error lists them.
+    #[must_use]
+    pub fn names() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
     }
 
     /// Parses the name of a provider in the configuration.

@@ -5,8 +5,10 @@ use super::error::ModelError;
 use super::proposer::Proposer;
 use super::reply::ModelReply;
 use crate::gate::ModelPermit;
+use crate::secrets::Clean;
 use crate::types::ModelSink;
 use serde_json::Value;
+use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -49,6 +51,31 @@ pub struct ModelRequest<'a> {
     /// Permission to send the conversation to [`Provider::sink`]. Without one, or with one for
     /// another sink or for fewer labels, nothing is sent.
     pub permit: Option<&'a ModelPermit>,
+    /// Gets the text while it comes. With it, a server is asked to stream its reply.
+    pub listener: Option<DeltaSink<'a>>,
+}
+
+/// Gets the text of a reply while it comes, searched for secrets. The text is provisional: the
+/// reply may still fail, and only the whole reply is recorded and proposes calls.
+#[derive(Clone, Copy)]
+pub struct DeltaSink<'a>(&'a (dyn Fn(Clean<String>) + Send + Sync));
+
+impl<'a> DeltaSink<'a> {
+    /// Calls `listener` with each new piece, which is never empty.
+    #[must_use]
+    pub fn new(listener: &'a (dyn Fn(Clean<String>) + Send + Sync)) -> Self {
+        Self(listener)
+    }
+
+    pub(super) fn pass(&self, delta: Clean<String>) {
+        (self.0)(delta);
+    }
+}
+
+impl fmt::Debug for DeltaSink<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeltaSink")
+    }
 }
 
 /// A tool as the model sees it.

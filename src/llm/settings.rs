@@ -23,6 +23,9 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
     /// Maximum number of tokens in one reply; `None` leaves it to the protocol.
     pub reply_tokens_max: Option<u32>,
+    /// The size of the context, for a server that sets it by request; `None` is
+    /// [`CONTEXT_TOKENS`](crate::types::limits::CONTEXT_TOKENS).
+    pub context_tokens: Option<u32>,
     /// The secrets that are replaced in answers before they are parsed.
     pub secrets: Secrets,
     /// The folder of the host's logs, which sentences to `offline` may mean.

@@ -3,6 +3,7 @@
 use super::finder::Finder;
 use super::found::SecretCounts;
 use super::hold::{Hold, Pass};
+use super::passing::Passing;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -34,6 +35,12 @@ impl Secrets {
         clean_by(&self.now(), held)
     }
 
+    /// Begins a text that is shown while it comes.
+    #[must_use]
+    pub fn stream(&self) -> CleanStream {
+        CleanStream { secrets: self.clone(), passing: Passing::new(self.now()) }
+    }
+
     /// Like [`clean`](Self::clean), for a value that was produced under the finder `began`, which
     /// may have been replaced since: the result contains neither the secrets known then nor those
     /// known now.
@@ -54,6 +61,39 @@ fn clean_by<T: Parted>(finder: &Finder, held: T) -> Clean<T> {
     let (parts, whole) = held.apart();
     let kept = whole(parts.passed(&mut pass));
     Clean { kept, found: pass.into_found() }
+}
+
+/// A text that is shown while it comes. What is held back as a possible beginning of a secret
+/// follows once it is none.
+///
+/// The pieces make up the text as [`Secrets::clean`] returns it, or a beginning of that: after a
+/// reload of the secrets, and where a secret might be hidden, the rest is not shown.
+#[derive(Debug)]
+pub struct CleanStream {
+    secrets: Secrets,
+    passing: Passing,
+}
+
+impl CleanStream {
+    /// Takes the next piece. Returns what may be shown, which may be empty.
+    pub fn push(&mut self, more: &str) -> Clean<String> {
+        self.pass(more, false)
+    }
+
+    /// Takes the end of a text that is complete. Returns what was held back.
+    #[must_use]
+    pub fn finish(mut self) -> Clean<String> {
+        self.pass("", true)
+    }
+
+    fn pass(&mut self, more: &str, is_last: bool) -> Clean<String> {
+        if !Arc::ptr_eq(&self.secrets.now(), self.passing.finder()) {
+            self.passing.stop();
+        }
+        let mut found = SecretCounts::default();
+        let kept = self.passing.push(more, is_last, &mut found);
+        Clean { kept, found }
+    }
 }
 
 impl fmt::Debug for Secrets {

@@ -5,7 +5,7 @@ use super::forms::forms;
 use super::found::SecretCounts;
 use super::known::{Named, Pattern, SecretError, SecretRefused};
 use crate::types::{Digest, digest, limits, secret};
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, Input, MatchKind};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use regex::bytes::Regex;
 use serde::de::IgnoredAny;
@@ -31,6 +31,8 @@ pub struct Finder {
     automaton: AhoCorasick,
     /// The forms in the automaton, in its order, each with the index of its secret.
     forms: Vec<(Vec<u8>, usize)>,
+    /// The length of the longest form.
+    longest: usize,
     /// Name and replacement of each secret.
     secrets: Vec<(String, String)>,
     patterns: Vec<Pattern>,
@@ -78,7 +80,8 @@ impl Finder {
         let alternatives: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
         let markers = format!(r"\[secret:(?:{}):(?:[0-9a-f]{{8}}|cut)\]", alternatives.join("|"));
         let markers = Regex::new(&markers).map_err(|e| too_big(SecretError::Names(e)))?;
-        Ok(Self { key, names, named, automaton, forms, secrets, patterns, markers })
+        let longest = forms.iter().map(|(form, _)| form.len()).max().unwrap_or(0);
+        Ok(Self { key, names, named, automaton, forms, longest, secrets, patterns, markers })
     }
 
     /// The names of all secrets and patterns, sorted.
@@ -124,6 +127,44 @@ impl Finder {
     #[must_use]
     pub fn replaced(&self, bytes: &[u8], is_cut: bool, found: &mut SecretCounts) -> Option<Vec<u8>> {
         self.turns(bytes, is_cut, DEPTH_MAX, found)
+    }
+
+    pub(super) fn patterns(&self) -> &[Pattern] {
+        &self.patterns
+    }
+
+    /// Whether a form begins with `bytes` and is longer.
+    pub(super) fn begins_form(&self, bytes: &[u8]) -> bool {
+        // The forms are sorted, so the first that is greater begins with them, if any does.
+        let next = self.forms.partition_point(|(form, _)| form.as_slice() <= bytes);
+        self.forms.get(next).is_some_and(|(form, _)| form.starts_with(bytes))
+    }
+
+    /// Whether a form is longer than the text that a stream may hold back.
+    pub(super) fn has_long_forms(&self) -> bool {
+        self.longest > limits::STREAM_HELD_BYTES_MAX
+    }
+
+    /// The first value in `bytes` from `from` on: both its ends, its name and its replacement.
+    pub(super) fn first_value(&self, bytes: &[u8], from: usize) -> Option<(usize, usize, String, String)> {
+        let hit = self.automaton.find(Input::new(bytes).range(from.min(bytes.len())..))?;
+        let (_, at) = self.forms.get(hit.pattern().as_usize())?;
+        let (name, marker) = self.secrets.get(*at)?;
+        Some((hit.start(), hit.end(), name.clone(), marker.clone()))
+    }
+
+    /// The first match of a pattern in `bytes` from `from` on: both its ends and its name.
+    pub(super) fn first_match(&self, bytes: &[u8], from: usize) -> Option<(usize, usize, String)> {
+        let of = |pattern: &Pattern| {
+            let (start, end) = pattern.find(bytes, from)?;
+            Some((start, end, pattern.name.clone()))
+        };
+        self.patterns.iter().filter_map(of).min_by_key(|(start, ..)| *start)
+    }
+
+    /// The replacement of `value`, found as `name`.
+    pub(super) fn marker_of(&self, name: &str, value: &[u8]) -> String {
+        marker(name, &self.digest(value))
     }
 
     fn turns(&self, bytes: &[u8], is_cut: bool, depth: u8, found: &mut SecretCounts) -> Option<Vec<u8>> {
@@ -215,15 +256,11 @@ impl Finder {
         for (to, next) in ends.chain([(bytes.len(), bytes.len())]) {
             let piece = bytes.get(from..to).unwrap_or_default();
             let mut at = 0;
-            while let Some(hit) = (at <= piece.len()).then(|| pattern.regex.find_at(piece, at)).flatten() {
-                if hit.is_empty() || !(pattern.holds)(hit.as_bytes()) {
-                    at = hit.start() + 1;
-                    continue;
-                }
-                let marker = marker(&pattern.name, &self.digest(hit.as_bytes()));
-                out.put(from + hit.start(), from + hit.end(), marker.as_bytes());
+            while let Some((start, end)) = pattern.find(piece, at) {
+                let marker = self.marker_of(&pattern.name, piece.get(start..end).unwrap_or_default());
+                out.put(from + start, from + end, marker.as_bytes());
                 found.add(&pattern.name);
-                at = hit.end();
+                at = end;
             }
             from = next;
         }

@@ -38,6 +38,31 @@ impl Hold for Vec<u8> {
     }
 }
 
+/// Text or bytes that end too early, so that a secret at the end may be incomplete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutShort<T>(
+    /// The value.
+    pub T,
+);
+
+impl Sealed for CutShort<String> {}
+
+impl Hold for CutShort<String> {
+    fn passed(self, pass: &mut Pass<'_>) -> Self {
+        let Self(text) = self;
+        let bytes = pass.cut_bytes(text.into_bytes());
+        Self(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    }
+}
+
+impl Sealed for CutShort<Vec<u8>> {}
+
+impl Hold for CutShort<Vec<u8>> {
+    fn passed(self, pass: &mut Pass<'_>) -> Self {
+        Self(pass.cut_bytes(self.0))
+    }
+}
+
 impl<T: Hold> Sealed for Option<T> {}
 
 impl<T: Hold> Hold for Option<T> {

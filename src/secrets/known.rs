@@ -2,7 +2,13 @@
 
 use crate::types::limits;
 use regex::bytes::{Regex, RegexBuilder};
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson;
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input};
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// A value that is replaced wherever it occurs. `Debug` hides it; its memory is overwritten on
@@ -56,6 +62,48 @@ pub struct Pattern {
     pub(super) holds: fn(&[u8]) -> bool,
     /// Matches the beginning of a match at the end of truncated text.
     pub(super) tail: Option<Regex>,
+    /// Says where a match may have begun in text that is not complete.
+    pub(super) begins: Begins,
+}
+
+/// Runs a pattern over text that is not complete.
+#[derive(Clone)]
+pub(super) struct Begins(Arc<DFA>);
+
+impl Begins {
+    fn new(expression: &str) -> Result<Self, SecretError> {
+        let config = DFA::config().unicode_word_boundary(true).skip_cache_capacity_check(true);
+        let nfa = thompson::Config::new().utf8(false).nfa_size_limit(Some(limits::SECRET_PATTERN_SIZE_MAX));
+        let syntax = syntax::Config::new().utf8(false);
+        let built = DFA::builder().configure(config).thompson(nfa).syntax(syntax).build(expression);
+        built.map(|dfa| Self(Arc::new(dfa))).map_err(|e| SecretError::PatternBegins(Box::new(e)))
+    }
+
+    pub(super) fn create_cache(&self) -> Cache {
+        self.0.create_cache()
+    }
+
+    /// Whether a match may begin at the start of `range` and go on beyond its end. In doubt it may.
+    pub(super) fn may_match(&self, cache: &mut Cache, text: &[u8], range: Range<usize>) -> bool {
+        let input = Input::new(text).range(range.clone()).anchored(Anchored::Yes);
+        let Ok(mut state) = self.0.start_state_forward(cache, &input) else { return true };
+        for byte in text.get(range).unwrap_or_default() {
+            if state.is_tagged() && (state.is_dead() || state.is_quit()) {
+                return state.is_quit();
+            }
+            match self.0.next_state(cache, state, *byte) {
+                Ok(next) => state = next,
+                Err(_) => return true,
+            }
+        }
+        !state.is_dead()
+    }
+}
+
+impl fmt::Debug for Begins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Begins")
+    }
 }
 
 impl Pattern {
@@ -73,7 +121,20 @@ impl Pattern {
         if is_empty {
             return Err(SecretRefused::new(name, SecretError::PatternEmpty));
         }
-        Ok(Self { name: name.to_owned(), regex, holds: |_| true, tail: None })
+        let begins = Begins::new(expression).map_err(|e| SecretRefused::new(name, e))?;
+        Ok(Self { name: name.to_owned(), regex, holds: |_| true, tail: None, begins })
+    }
+
+    /// Both ends of the first match in `text` from `from` on.
+    pub(super) fn find(&self, text: &[u8], mut from: usize) -> Option<(usize, usize)> {
+        while from <= text.len() {
+            let hit = self.regex.find_at(text, from)?;
+            if !hit.is_empty() && (self.holds)(hit.as_bytes()) {
+                return Some((hit.start(), hit.end()));
+            }
+            from = hit.start() + 1;
+        }
+        None
     }
 
     /// Like [`Pattern::new`]; a match counts only if `holds` accepts it, and `tail` matches the
@@ -132,6 +193,9 @@ pub enum SecretError {
     /// The pattern is not a valid regular expression; the message is on one line.
     #[error("{}", .0.to_string().replace('\n', " "))]
     Pattern(#[source] regex::Error),
+    /// No automaton can be built from the pattern.
+    #[error(transparent)]
+    PatternBegins(Box<regex_automata::hybrid::BuildError>),
     /// The pattern matches the empty text.
     #[error("the pattern matches the empty text")]
     PatternEmpty,

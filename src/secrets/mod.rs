@@ -27,7 +27,8 @@
 //! # Layout
 //!
 //! * `known`: values and patterns. `forms`: the encodings of a value. `finder`: finds and replaces.
-//! * `hold`: how values are searched. `clean`: values without secrets.
+//! * `hold`: how values are searched. `passing`: text that is shown while it comes. `clean`: values
+//!   without secrets.
 //! * `found`: counts of replacements.
 
 mod found;
@@ -35,12 +36,13 @@ mod forms;
 mod known;
 mod finder;
 mod hold;
+mod passing;
 mod clean;
 #[cfg(test)]
 mod tests;
 
-pub use clean::{Clean, Parted, Secrets};
+pub use clean::{Clean, CleanStream, Parted, Secrets};
 pub use finder::Finder;
 pub use found::SecretCounts;
-pub use hold::Hold;
+pub use hold::{CutShort, Hold};
 pub use known::{Named, Pattern, SecretError, SecretRefused};

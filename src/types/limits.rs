@@ -258,6 +258,11 @@ pub const PROGRAM_NICE: i32 = 5;
 pub const WRITE_WAIT_MS_MAX: u64 = 5_000;
 /// One answer of the model, in bytes.
 pub const MODEL_REPLY_BYTES_MAX: usize = 4 << 20;
+/// Streamed text that is held back because it may be the beginning of a secret, in bytes; beyond
+/// that, the rest of the reply is not streamed.
+pub const STREAM_HELD_BYTES_MAX: usize = 1_024;
+/// The size of the context for a server that sets it by request, in tokens, by default.
+pub const CONTEXT_TOKENS: u32 = 16_384;
 /// One request to the model, in milliseconds.
 pub const MODEL_MS_MAX: u64 = 120_000;
 /// Tokens in one reply, by default, for a server that requires the number: every model allows as

@@ -12,9 +12,9 @@ use crate::ledger::payload::{CallProposed, ModelReplyPayload, RunRequestPayload}
 use crate::ledger::{Filter, Header, Kind, Ledger, Order, Payload, ReadError, Stored};
 use crate::llm::{Conversation, ModelReply, Stop};
 use crate::policy::{Door, Via};
-use crate::secrets::{self, Clean};
+use crate::secrets::Clean;
 use crate::tools::ProposedCall;
-use crate::types::{Channel, DataLabels, Digest, Labelled, RunId, SessionId, limits};
+use crate::types::{Channel, DataLabels, Labelled, RunId, SessionId, limits};
 use std::collections::VecDeque;
 
 /// Headers read under one lock of the reader, so that other readers get their turn.
@@ -155,17 +155,16 @@ fn begun(
 fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
     let recorded: ModelReplyPayload = payload(stored)?;
     usage.add(recorded.input_tokens, recorded.output_tokens);
+    let parts = match recorded.parts {
+        Some(parts) => run::recalled_parts(parts, &recorded.calls)
+            .ok_or_else(|| ReadError::Damaged(stored.header.seq, "its parts are not its calls".to_owned()))?,
+        None => Vec::new(),
+    };
     let call = |CallProposed { id, tool, arguments }| ProposedCall { id, tool, arguments };
-    Ok(ModelReply {
-        text: recorded.text,
-        calls: recorded.calls.into_iter().map(call).collect(),
-        stop: Stop::ToolCalls,
-        usage: crate::llm::TokenUsage::default(),
-        request_digest: Digest::sha256(b""),
-        raw: Vec::new(),
-        model: recorded.model,
-        found: secrets::SecretCounts::default(),
-    })
+    let calls = recorded.calls.into_iter().map(call).collect();
+    let reply = ModelReply::new(recorded.text, calls, Stop::ToolCalls);
+    let parts = if parts.is_empty() { reply.parts } else { parts };
+    Ok(ModelReply { parts, model: recorded.model, ..reply })
 }
 
 /// Adds a reply and the outcomes of its calls: to the conversation if all are settled, otherwise as

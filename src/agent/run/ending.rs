@@ -42,6 +42,7 @@ impl RunWalk<'_> {
         let reply = reply.into_inner();
         let refusal = match reply.stop {
             Stop::Refusal(why) => Some(why),
+            Stop::ContentFilter(why) => Some(format!("the provider withheld the reply: {why}")),
             _ => None,
         };
         let answer = reply.text.or(refusal).filter(|text| !text.trim().is_empty());
@@ -74,14 +75,16 @@ impl RunWalk<'_> {
         if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
             return WalkEnd::limit("run_ms_max", vec![draft]);
         }
-        let answer = Some(format!("the model did not answer: {error}"));
-        WalkEnd {
-            before: vec![draft],
-            status: RunStatus::Failed,
-            answer,
-            said_by: AnswerBy::Par,
-            limit: None,
+        self.not_answered(&format!("the model did not answer: {error}"), vec![draft])
+    }
+
+    /// There is no reply, or one that may not be used.
+    pub(super) fn not_answered(&self, why: &str, before: Vec<Draft>) -> WalkEnd {
+        if clock::mono_us() >= self.end_us {
+            return WalkEnd::limit("run_ms_max", before);
         }
+        let answer = Some(why.to_owned());
+        WalkEnd { before, status: RunStatus::Failed, answer, said_by: AnswerBy::Par, limit: None }
     }
 
     pub(super) async fn finish(&mut self, ended: WalkEnd) -> Result<RunReply, AppendError> {

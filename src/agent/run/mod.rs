@@ -31,6 +31,7 @@ mod asking;
 mod walk;
 
 pub(super) use calls::taint;
+pub(super) use entries::recalled_parts;
 pub(super) use prompt::SYSTEM;
 pub(super) use turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
 pub(super) use walk::{resume, walk};

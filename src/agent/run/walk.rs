@@ -134,6 +134,7 @@ impl RunWalk<'_> {
                 tools: &self.offers,
                 deadline: self.model_deadline(),
                 permit: permit.as_ref(),
+                listener: None,
             };
             self.agent.report(|| RunNews::Asking);
             return Ok(match self.provider.complete(&asked).await {
@@ -158,6 +159,9 @@ impl RunWalk<'_> {
     fn open(&mut self, reply: Labelled<Clean<ModelReply>>, are_others: bool) -> Result<OpenTurn, WalkEnd> {
         self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
         let before = vec![self.reply_draft(&reply, are_others)];
+        if let Some(why) = reply.stop.failure() {
+            return Err(self.not_answered(&why, before));
+        }
         if reply.calls.is_empty() {
             return Err(self.answered(reply.into_parts().0, before));
         }

@@ -21,7 +21,8 @@ pub(in crate::cli) fn provider(
     let name = &config.llm.provider;
     let kind = llm::ProviderKind::parse(name).ok_or_else(|| {
         Fail::usage(format!(
-            "`llm.provider`: unknown provider `{name}`, expected one of offline, openai, anthropic"
+            "`llm.provider`: unknown provider `{name}`, expected one of {}",
+            llm::ProviderKind::names()
         ))
     })?;
     llm::build(llm::Settings {
@@ -32,6 +33,7 @@ pub(in crate::cli) fn provider(
         api_key,
         ca_file: config.llm.ca_file.clone(),
         reply_tokens_max: config.llm.reply_tokens_max,
+        context_tokens: None,
         secrets: secrets.clone(),
         workspace: config.home.workspace.clone(),
         logs: config.paths.get("logs").cloned().unwrap_or_else(|| PathBuf::from("/var/log")),

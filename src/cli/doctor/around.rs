@@ -57,7 +57,10 @@ pub(super) fn model(config: &Config, checks: &mut Checks) {
     let Some(kind) = llm::ProviderKind::parse(name) else {
         return checks.fail(
             "model",
-            format!("`llm.provider`: unknown provider `{name}`, expected one of offline, openai, anthropic"),
+            format!(
+                "`llm.provider`: unknown provider `{name}`, expected one of {}",
+                llm::ProviderKind::names()
+            ),
         );
     };
     let Some(usual) = kind.base_url() else {

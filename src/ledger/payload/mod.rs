@@ -43,8 +43,8 @@ pub use log::{
 };
 pub use power::PowerUsed;
 pub use run::{
-    AnswerBy, CallProposed, ModelAskPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
-    RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
+    AnswerBy, CallProposed, ModelAskPayload, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState,
+    RunReplyPayload, RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
 };
 pub(super) use segments::{dropped, sealed};
 pub use server::{

@@ -86,7 +86,8 @@ pub struct ModelReplyPayload {
     pub calls: Vec<CallProposed>,
     /// Why the model stopped.
     pub stop: StopReason,
-    /// The text of a refusal, or the server's own stop reason if `stop` is `other`.
+    /// The text of a refusal, the reason of a reply that was withheld, truncated or cut, or the
+    /// server's own stop reason if `stop` is `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_text: Option<String>,
     /// Tokens that the model read.
@@ -96,6 +97,12 @@ pub struct ModelReplyPayload {
     /// The text of the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The parts of the reply in order. Absent: the text, then the calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<RepliedPart>>,
+    /// The number of opaque states of earlier replies that the request left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states_left_out: Option<u64>,
     /// The tools that the model was offered, if they differ from those offered before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
@@ -105,9 +112,49 @@ pub struct ModelReplyPayload {
     /// The bytes in base64, if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_base64: Option<String>,
+    /// The number of these bytes, for a stream and if they are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_bytes: Option<u64>,
+    /// SHA-256 of these bytes after secrets were replaced, for a stream and if they are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_sha256: Option<Digest>,
+    /// Why the bytes are left out: `secret` or `size`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_left_out: Option<String>,
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
+}
+
+/// A part of a reply: exactly one member is present.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepliedPart {
+    /// This many further bytes of the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_bytes: Option<u64>,
+    /// The next call, by its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// State that only its provider can read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opaque: Option<RepliedState>,
+}
+
+/// State of a provider, which is sent back only to where it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepliedState {
+    /// The wire.
+    pub wire: String,
+    /// The base URL of the server.
+    pub base_url: String,
+    /// The model, as configured.
+    pub model: String,
+    /// The state, as the server wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Why the state is not here: `secret`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<String>,
 }
 
 /// A call that a model proposed, as text.
@@ -133,6 +180,14 @@ pub enum StopReason {
     Length,
     /// It refused.
     Refusal,
+    /// The provider withheld the reply or the rest of it.
+    ContentFilter,
+    /// The reply has neither a text nor a call.
+    Empty,
+    /// The server read only a part of the request.
+    Truncated,
+    /// The stream ended before the reply did.
+    Cut,
     /// Any other reason.
     Other,
 }
@@ -147,6 +202,10 @@ impl<'de> Deserialize<'de> for StopReason {
             "tool_calls" | "ToolCalls" => Self::ToolCalls,
             "length" | "Length" => Self::Length,
             "refusal" | "Refusal" => Self::Refusal,
+            "content_filter" => Self::ContentFilter,
+            "empty" => Self::Empty,
+            "truncated" => Self::Truncated,
+            "cut" => Self::Cut,
             _ => Self::Other,
         })
     }

@@ -205,6 +205,10 @@ fn each_spelling_of_a_stop_reason_is_read() {
         ("tool_calls", StopReason::ToolCalls),
         ("length", StopReason::Length),
         ("refusal", StopReason::Refusal),
+        ("content_filter", StopReason::ContentFilter),
+        ("empty", StopReason::Empty),
+        ("truncated", StopReason::Truncated),
+        ("cut", StopReason::Cut),
         ("other", StopReason::Other),
         ("a word of a later version", StopReason::Other),
     ] {
@@ -281,7 +285,11 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
         }
         Kind::ModelAsk => vec![("shadow", members::<ShadowDecision>())],
         Kind::CallForecast => vec![("script", members::<LoadedScript>())],
-        Kind::ModelReply => vec![("calls[]", members::<CallProposed>())],
+        Kind::ModelReply => vec![
+            ("calls[]", members::<CallProposed>()),
+            ("parts[]", members::<RepliedPart>()),
+            ("parts[].opaque", members::<RepliedState>()),
+        ],
         Kind::CallDecision => vec![
             ("beneath[]", members::<BeneathDecision>()),
             ("exclusions[]", members::<Excluded>()),

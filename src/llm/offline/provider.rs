@@ -8,8 +8,7 @@ use crate::llm::conversation::Message;
 use crate::llm::error::ModelError;
 use crate::llm::proposer::{Proposer, ProviderKind};
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider, ToolOffer};
-use crate::llm::reply::{ModelReply, Stop, TokenUsage};
-use crate::secrets::SecretCounts;
+use crate::llm::reply::{ModelReply, Stop};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 
@@ -54,30 +53,16 @@ impl Offline {
         // This provider has no protocol: the newest message serves as the request, the rendered
         // reply as the answer.
         let request_digest = Digest::sha256(asked.as_bytes());
-        let (usage, found) = (TokenUsage::default(), SecretCounts::default());
         let model = self.model().to_owned();
-        match next {
-            OfflineReply::Say(text) => {
-                let raw = text.clone().into_bytes();
-                let (stop, calls) = (Stop::EndTurn, Vec::new());
-                ModelReply { text: Some(text), calls, stop, usage, request_digest, raw, model, found }
-            }
+        let (raw, reply) = match next {
+            OfflineReply::Say(text) => (text.clone(), ModelReply::new(Some(text), Vec::new(), Stop::EndTurn)),
             OfflineReply::Propose(calls) => {
                 let calls: Vec<ProposedCall> = calls.into_iter().enumerate().map(numbered).collect();
                 let raw = calls.iter().map(|call| format!("{} {}\n", call.tool, call.arguments));
-                let raw = raw.collect::<String>().into_bytes();
-                ModelReply {
-                    text: None,
-                    calls,
-                    stop: Stop::ToolCalls,
-                    usage,
-                    request_digest,
-                    raw,
-                    model,
-                    found,
-                }
+                (raw.collect::<String>(), ModelReply::new(None, calls, Stop::ToolCalls))
             }
-        }
+        };
+        ModelReply { request_digest, raw: raw.into_bytes(), model, ..reply }
     }
 
     fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> OfflineReply {
@@ -129,8 +114,13 @@ mod tests {
             input: json!({"type": "object", "required": ["path"]}),
         };
         let tools = [offer("health_check"), offer("list_dir")];
-        let request =
-            ModelRequest { conversation, tools: &tools, deadline: Duration::from_secs(1), permit: None };
+        let request = ModelRequest {
+            conversation,
+            tools: &tools,
+            deadline: Duration::from_secs(1),
+            permit: None,
+            listener: None,
+        };
         let folders = NamedFolders { logs: "/var/log".into(), workspace: "/srv/workspace".into() };
         Offline::new(folders).reply(&request)
     }

@@ -2,28 +2,34 @@
 
 use crate::egress::Response;
 use crate::llm::error::ModelError;
-use crate::llm::reply::{ModelReply, Stop, TokenUsage};
-use crate::secrets::SecretCounts;
+use crate::llm::reply::{ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, Stop, TokenUsage};
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// An answer as a protocol parses it. All of it is as the server wrote it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::llm) struct WireAnswer {
-    /// Empty without a text.
-    pub(in crate::llm) text: String,
     /// In order.
-    pub(in crate::llm) calls: Vec<WireCall>,
+    pub(in crate::llm) parts: Vec<WirePart>,
     pub(in crate::llm) stop: Stop,
     pub(in crate::llm) usage: TokenUsage,
     /// The model as the server names it.
     pub(in crate::llm) model: Option<String>,
 }
 
-/// A call, with the identifier from the server, if there is one.
+/// A part of an answer.
 #[derive(Debug)]
+pub(in crate::llm) enum WirePart {
+    Text(String),
+    Call(WireCall),
+    /// What the server wants back: JSON text, of which only its wire knows the place.
+    Opaque(String),
+}
+
+/// A call, with the identifier from the server, if there is one.
+#[derive(Debug, Default)]
 pub(in crate::llm) struct WireCall {
     pub(in crate::llm) id: Option<String>,
     pub(in crate::llm) tool: String,
@@ -31,20 +37,48 @@ pub(in crate::llm) struct WireCall {
 }
 
 impl WireAnswer {
-    pub(super) fn into_reply(self, raw: Vec<u8>, request_digest: Digest, model: &str) -> ModelReply {
+    pub(in crate::llm) fn into_reply(
+        self,
+        raw: Vec<u8>,
+        request_digest: Digest,
+        origin: &OpaqueOrigin,
+    ) -> ModelReply {
+        let (mut text, mut calls, mut parts) = (String::new(), Vec::new(), Vec::new());
+        for part in self.parts {
+            match part {
+                WirePart::Text(more) => {
+                    text.push_str(&more);
+                    match parts.last_mut() {
+                        Some(ReplyPart::Text(bytes)) => *bytes += more.len(),
+                        _ => parts.extend(Some(ReplyPart::Text(more.len())).filter(|_| !more.is_empty())),
+                    }
+                }
+                WirePart::Call(call) => {
+                    calls.push(call);
+                    parts.push(ReplyPart::Call);
+                }
+                WirePart::Opaque(state) => {
+                    let digest = Digest::sha256(state.as_bytes());
+                    let (origin, state) = (origin.clone(), Some(state));
+                    parts.push(ReplyPart::Opaque(OpaqueState { origin, state, digest }));
+                }
+            }
+        }
+        let text = Some(text).filter(|text| !text.is_empty());
         let stop = match self.stop {
             Stop::Other(name) => Stop::Other(shown(&name)),
+            Stop::ContentFilter(name) => Stop::ContentFilter(shown(&name)),
+            Stop::EndTurn if text.is_none() && calls.is_empty() => Stop::Empty,
             known => known,
         };
+        let calls = proposed(calls, request_digest);
         ModelReply {
-            text: Some(self.text).filter(|text| !text.is_empty()),
-            calls: proposed(self.calls, request_digest),
-            stop,
+            parts,
             usage: self.usage,
             request_digest,
             raw,
-            model: self.model.as_deref().map_or_else(|| model.to_owned(), shown),
-            found: SecretCounts::default(),
+            model: self.model.as_deref().map_or_else(|| origin.model.clone(), shown),
+            ..ModelReply::new(text, calls, stop)
         }
     }
 }

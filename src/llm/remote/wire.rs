@@ -1,37 +1,95 @@
 //! The interface of a protocol.
 
 use super::answer::WireAnswer;
+use super::frames::Framing;
 use crate::egress::Credential;
+use crate::llm::conversation::Conversation;
 use crate::llm::error::ModelError;
 use crate::llm::proposer::ProviderKind;
-use crate::llm::provider::ModelRequest;
-use crate::llm::reply::ModelReply;
+use crate::llm::provider::ToolOffer;
+use crate::llm::reply::{ModelReply, OpaqueOrigin, OpaqueState};
 use crate::types::{Digest, Secret};
+use std::fmt::Debug;
 
-/// One protocol: a request is one `POST` of JSON, and its answer is one JSON text.
+/// One protocol: a request is one `POST` of JSON. Its answer is one JSON text, or a stream of them.
 pub(in crate::llm) trait Wire: Send + Sync + 'static {
     /// Its name in the configuration.
     const KIND: ProviderKind;
-    /// The base URL if none is configured. This server requires a key.
+    /// The base URL if none is configured.
     const BASE_URL: &'static str;
+    /// Whether the server at [`BASE_URL`](Self::BASE_URL) requires a key.
+    const NEEDS_KEY: bool = true;
+    /// Headers of every request, see [`HttpRequest::headers`](crate::egress::HttpRequest::headers).
+    const HEADERS: &'static [(&'static str, &'static str)] = &[];
+    /// How a stream is divided into JSON texts.
+    const FRAMING: Framing = Framing::Events;
+    /// A reply that comes as a stream.
+    type Partial: PartialAnswer;
+
     /// The path after the base URL.
-    const PATH: &'static str;
-    /// Headers of every request, see [`HttpRequest::headers`].
-    const HEADERS: &'static [(&'static str, &'static str)];
+    fn path(model: &str, is_streamed: bool) -> String;
 
     /// The header in which its servers expect a key.
     fn credential(key: &Secret) -> Credential<'_>;
 
     /// The body of a request.
-    fn write(
-        request: &ModelRequest<'_>,
-        model: &str,
-        reply_tokens_max: Option<u32>,
-    ) -> serde_json::Result<Vec<u8>>;
+    fn write(request: &WireRequest<'_>) -> serde_json::Result<Vec<u8>>;
 
-    /// Parses the body of a successful answer, or says what is wrong with it. Lenient where servers
-    /// differ; trusts nothing.
+    /// Parses the body of a successful answer that is no stream, or says what is wrong with it.
+    /// Lenient where servers differ; trusts nothing.
     fn read(body: &[u8]) -> Result<WireAnswer, WireError>;
+
+    /// Checks a reply against the size of the context that the request set.
+    fn check(reply: ModelReply, context_tokens: u32) -> ModelReply {
+        let _unlimited = context_tokens;
+        reply
+    }
+
+    /// Whether a refusal with this body, of status 400 or 422, is only about a member that a
+    /// [plain](WireRequest::is_plain) request leaves out.
+    fn refuses_extras(body: &[u8]) -> bool {
+        let _body = body;
+        false
+    }
+}
+
+/// The content of a request.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::llm) struct WireRequest<'a> {
+    pub(in crate::llm) conversation: &'a Conversation,
+    pub(in crate::llm) tools: &'a [ToolOffer],
+    /// The model, and where it is asked.
+    pub(in crate::llm) origin: &'a OpaqueOrigin,
+    pub(in crate::llm) reply_tokens_max: Option<u32>,
+    /// The size of the context, for a server that sets it by request.
+    pub(in crate::llm) context_tokens: u32,
+    pub(in crate::llm) is_streamed: bool,
+    /// Leaves out what not every server of the protocol accepts.
+    pub(in crate::llm) is_plain: bool,
+}
+
+impl<'a> WireRequest<'a> {
+    pub(in crate::llm) fn model(&self) -> &'a str {
+        &self.origin.model
+    }
+
+    /// The text of `state`, if it may be sent: only this wire, base URL and model may have made it.
+    pub(in crate::llm) fn state<'b>(&self, state: &'b OpaqueState) -> Option<&'b str> {
+        state.state.as_deref().filter(|_| state.origin == *self.origin)
+    }
+}
+
+/// A reply that comes as a stream of JSON texts, called frames.
+pub(in crate::llm) trait PartialAnswer: Debug + Default + Send {
+    /// Takes the next frame. Returns the text that it adds to the reply; calls and opaque state
+    /// come only with the whole reply. Nothing that follows the end of a reply is part of it.
+    fn frame(&mut self, frame: &[u8]) -> Result<Option<String>, WireError>;
+
+    /// Whether the reply is complete. An end of the stream before that is a cut.
+    fn is_whole(&self) -> bool;
+
+    /// What has come.
+    fn answer(self) -> Result<WireAnswer, WireError>;
 }
 
 /// Why the body of a successful answer is not a reply. The message follows "the answer is not a
@@ -46,17 +104,29 @@ pub(in crate::llm) enum WireError {
     NoChoice,
     #[error("a block of its content: {0}")]
     Block(#[source] serde_json::Error),
+    /// The server says in its answer that it failed.
+    #[error("the server reports: {0}")]
+    Reported(String),
 }
 
-/// Parses the body of a successful answer.
+/// Parses the body of a successful answer that is no stream.
 pub(in crate::llm) fn read<W: Wire>(
     raw: Vec<u8>,
     request_digest: Digest,
-    model: &str,
+    origin: &OpaqueOrigin,
 ) -> Result<ModelReply, ModelError> {
     let answer = if raw.is_empty() { Err(WireError::Empty) } else { W::read(&raw) };
     match answer {
-        Ok(answer) => Ok(answer.into_reply(raw, request_digest, model)),
-        Err(why) => Err(ModelError::malformed(&why.to_string(), raw)),
+        Ok(answer) => Ok(answer.into_reply(raw, request_digest, origin)),
+        Err(why) => Err(why.into_error(raw)),
+    }
+}
+
+impl WireError {
+    pub(in crate::llm) fn into_error(self, raw: Vec<u8>) -> ModelError {
+        match self {
+            Self::Reported(why) => ModelError::reported(&why, raw),
+            other => ModelError::malformed(&other.to_string(), raw),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::recorded::{Expected, replay, word};
 use crate::llm::Stop;
-use crate::llm::anthropic::Messages;
+use crate::llm::wires::anthropic::Messages;
 use serde_json::Value;
 
 fn expected(body: &Value) -> Expected {
@@ -28,7 +28,8 @@ fn replies_of_anthropic_arrive_whole() {
     assert_eq!((replayed.replies.len(), replayed.refusals), (94, 14));
     let seen = |stop: fn(&Stop) -> bool| replayed.replies.iter().filter(|reply| stop(&reply.stop)).count();
     assert_eq!(seen(|stop| matches!(stop, Stop::ToolCalls)), 47);
-    assert_eq!(seen(|stop| matches!(stop, Stop::EndTurn)), 34);
+    assert_eq!(seen(|stop| matches!(stop, Stop::EndTurn)), 32);
+    assert_eq!(seen(|stop| matches!(stop, Stop::Empty)), 2);
     assert_eq!(seen(|stop| matches!(stop, Stop::Length)), 4);
     assert_eq!(seen(|stop| matches!(stop, Stop::Other(name) if name == "stop_sequence")), 9);
     let calls = || replayed.replies.iter().flat_map(|reply| &reply.calls);

@@ -41,8 +41,13 @@ async fn the_request_is_complete_and_its_digest_is_kept() {
     let mut conversation = chat("be careful");
     conversation.push_user(unnamed("read it".to_owned()));
     let permit = permit(&provider);
-    let request =
-        ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG, permit: permit.as_ref() };
+    let request = ModelRequest {
+        conversation: &conversation,
+        tools: &tools,
+        deadline: LONG,
+        permit: permit.as_ref(),
+        listener: None,
+    };
     let first = unnamed(provider.complete(&request).await.expect("a reply"));
     assert_eq!((first.text.as_deref(), &first.stop), (None, &Stop::ToolCalls));
     let arguments: Vec<&str> = first.calls.iter().map(|call| call.arguments.as_str()).collect();
@@ -50,8 +55,13 @@ async fn the_request_is_complete_and_its_digest_is_kept() {
     conversation.push_reply(&first);
     conversation.push_tool_text("a", "read_file", "{\"status\":\"ok\"}".to_owned());
     conversation.push_tool_text("b", "health_check", "{\"status\":\"refused\"}".to_owned());
-    let request =
-        ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG, permit: permit.as_ref() };
+    let request = ModelRequest {
+        conversation: &conversation,
+        tools: &tools,
+        deadline: LONG,
+        permit: permit.as_ref(),
+        listener: None,
+    };
     let last = provider.complete(&request).await.expect("a reply");
 
     assert_eq!((last.text.as_deref(), last.stop), (Some("hello"), Stop::EndTurn));
@@ -98,10 +108,15 @@ async fn the_configured_limit_is_sent_and_empty_parts_are_not() {
     conversation.push_user(unnamed("hello?".to_owned()));
     let provider = build(settings).expect("settings");
     let permit = permit(&provider);
-    let request =
-        ModelRequest { conversation: &conversation, tools: &[], deadline: LONG, permit: permit.as_ref() };
+    let request = ModelRequest {
+        conversation: &conversation,
+        tools: &[],
+        deadline: LONG,
+        permit: permit.as_ref(),
+        listener: None,
+    };
     let reply = provider.complete(&request).await.expect("a reply");
-    assert_eq!((reply.text, reply.stop), (None, Stop::EndTurn));
+    assert_eq!((reply.text, reply.stop), (None, Stop::Empty));
     let seen = server.seen.lock().expect("the log");
     let body: Value = serde_json::from_slice(&seen[0].body).expect("JSON");
     let messages = json!([{"role": "user", "content": [{"type": "text", "text": "hello?"}]}]);
@@ -125,7 +140,7 @@ async fn a_refusal_is_reported_with_its_reason() {
 #[tokio::test]
 async fn an_answer_of_another_shape_is_refused() {
     for (body, told) in [
-        (r#"{"type":"error","error":{"message":"m"}}"#, "`content`"),
+        (r#"{"type":"message"}"#, "`content`"),
         (r#"{"content":7}"#, "invalid type"),
         (r#"{"content":[7]}"#, "a block of its content: invalid type"),
         (r#"{"content":[{"text":"a"}]}"#, "`type`"),

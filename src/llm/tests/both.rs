@@ -1,13 +1,10 @@
 //! Both protocols compared: a conversation means the same in each of them.
 
-use super::scripted::{LONG, ScriptedServer, ServerStep, chat, good, permit, provider, unnamed};
-use crate::llm::anthropic::Messages;
-use crate::llm::openai::ChatCompletions;
-use crate::llm::remote::wire::Wire;
-use crate::llm::{Conversation, ModelReply, ModelRequest, ProviderKind, Stop, TokenUsage, ToolOffer};
-use crate::secrets::SecretCounts;
+use super::scripted::{LONG, ScriptedServer, ServerStep, chat, good, permit, provider, unnamed, written};
+use crate::llm::wires::anthropic::Messages;
+use crate::llm::wires::openai::ChatCompletions;
+use crate::llm::{Conversation, ModelReply, ModelRequest, ProviderKind, Stop, ToolOffer};
 use crate::tools::ProposedCall;
-use crate::types::Digest;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -96,12 +93,6 @@ fn keeps_the_order(body: &Value) -> bool {
         })
 }
 
-fn request<W: Wire>(conversation: &Conversation, tools: &[ToolOffer]) -> Value {
-    let request = ModelRequest { conversation, tools, deadline: LONG, permit: None };
-    let body = W::write(&request, "m", Some(9)).expect("a body");
-    serde_json::from_slice(&body).expect("JSON")
-}
-
 /// A question and a reply: its text, and its calls with their results.
 type Turn = (Option<String>, Option<String>, Vec<(String, String, String)>);
 
@@ -124,17 +115,7 @@ fn conversation(system: String, turns: Vec<Turn>) -> Conversation {
             tool: tool.clone(),
             arguments: arguments.clone(),
         });
-        let reply = ModelReply {
-            text,
-            calls: proposed.collect(),
-            stop: Stop::EndTurn,
-            usage: TokenUsage::default(),
-            request_digest: Digest::sha256(b""),
-            raw: Vec::new(),
-            model: String::new(),
-            found: SecretCounts::default(),
-        };
-        let reply = unnamed(reply);
+        let reply = unnamed(ModelReply::new(text, proposed.collect(), Stop::EndTurn));
         conversation.push_reply(&reply);
         for (call, (_, _, result)) in reply.calls.iter().zip(calls) {
             conversation.push_tool_text(&call.id, &call.tool, result);
@@ -154,8 +135,8 @@ proptest! {
     ) {
         let conversation = conversation(system, turns);
         let tools = [ToolOffer { name: "t".to_owned(), summary, input: json!({"type": "object"}) }];
-        let messages = request::<Messages>(&conversation, &tools);
-        let completions = request::<ChatCompletions>(&conversation, &tools);
+        let messages = written::<Messages>(&conversation, &tools);
+        let completions = written::<ChatCompletions>(&conversation, &tools);
         prop_assert_eq!(said_in_messages(&messages), said_in_chat_completions(&completions));
         prop_assert!(keeps_the_order(&messages), "{}", messages);
     }
@@ -171,8 +152,13 @@ async fn two_rounds(kind: ProviderKind, answers: [Value; 2]) -> Vec<ModelReply> 
     let mut replies = Vec::new();
     for _ in 0..2 {
         let permit = permit(&provider);
-        let request =
-            ModelRequest { conversation: &conversation, tools: &[], deadline: LONG, permit: permit.as_ref() };
+        let request = ModelRequest {
+            conversation: &conversation,
+            tools: &[],
+            deadline: LONG,
+            permit: permit.as_ref(),
+            listener: None,
+        };
         let reply = unnamed(provider.complete(&request).await.expect("a reply"));
         conversation.push_reply(&reply);
         for call in &reply.calls {

@@ -5,6 +5,7 @@ mod recorded;
 mod both;
 mod served;
 mod openai_recorded;
+mod others_recorded;
 mod openai_served;
 mod anthropic_recorded;
 mod anthropic_served;

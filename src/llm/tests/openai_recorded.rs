@@ -1,7 +1,7 @@
 //! Recorded exchanges with servers of chat completions.
 
 use super::recorded::{Expected, replay, word};
-use crate::llm::openai::ChatCompletions;
+use crate::llm::wires::openai::ChatCompletions;
 use crate::llm::{ModelReply, Stop};
 use serde_json::Value;
 

@@ -32,14 +32,24 @@ async fn the_request_is_complete_and_its_digest_is_kept() {
     let mut conversation = chat("be careful");
     conversation.push_user(unnamed("read it".to_owned()));
     let permit = permit(&provider);
-    let request =
-        ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG, permit: permit.as_ref() };
+    let request = ModelRequest {
+        conversation: &conversation,
+        tools: &tools,
+        deadline: LONG,
+        permit: permit.as_ref(),
+        listener: None,
+    };
     let first = unnamed(provider.complete(&request).await.expect("a reply"));
     conversation.push_reply(&first);
     conversation.push_tool_text("a", "read_file", "{\"status\":\"ok\"}".to_owned());
     conversation.push_tool_text("b", "list_dir", "{\"status\":\"refused\"}".to_owned());
-    let request =
-        ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG, permit: permit.as_ref() };
+    let request = ModelRequest {
+        conversation: &conversation,
+        tools: &tools,
+        deadline: LONG,
+        permit: permit.as_ref(),
+        listener: None,
+    };
     let last = provider.complete(&request).await.expect("a reply");
 
     assert_eq!(

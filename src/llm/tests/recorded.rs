@@ -1,9 +1,11 @@
 //! Parses recorded exchanges with real servers, if they are present next to the project.
 
+use super::scripted::origin;
 use crate::egress::Response;
 use crate::llm::remote::answer;
+use crate::llm::remote::partial::StreamReader;
 use crate::llm::remote::wire::{Wire, read as read_reply};
-use crate::llm::{ModelErrorKind, ModelReply};
+use crate::llm::{ModelErrorKind, ModelReply, ProviderKind, Stop};
 use crate::types::Digest;
 use serde_json::Value;
 use std::io::Write as _;
@@ -20,8 +22,8 @@ struct Exchange {
     body: String,
 }
 
-/// Every blocking exchange of `W` below `folder`; `None` with a message if the folder is missing.
-fn exchanges<W: Wire>(folder: &str) -> Option<Vec<Exchange>> {
+/// Every exchange of `W`, streamed or not, below `folder`; `None` with a message if the folder is missing.
+fn exchanges<W: Wire>(folder: &str, is_streamed: bool) -> Option<Vec<Exchange>> {
     let folder = Path::new(WIRE).join(folder);
     if !folder.is_dir() {
         #[expect(clippy::disallowed_methods, reason = "a test asks whether the data may be missing")]
@@ -32,9 +34,7 @@ fn exchanges<W: Wire>(folder: &str) -> Option<Vec<Exchange>> {
         return None;
     }
     let mut found: Vec<Exchange> = files(&folder).iter().flat_map(|file| read(file)).collect();
-    found.retain(|exchange| {
-        exchange.path.ends_with(&format!("/{}", W::PATH)) && !exchange.asked.contains("\"stream\":true")
-    });
+    found.retain(|exchange| is_of::<W>(exchange, is_streamed));
     Some(found)
 }
 
@@ -47,8 +47,17 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|entry| below(entry.expect("an entry"))).collect()
 }
 
-/// Parses the part of YAML that the recordings use: bodies are single-quoted on one line. A body in
-/// any other form belongs to a stream or is absent, and is left empty.
+/// Whether the exchange is of `W`, and streamed or not.
+fn is_of<W: Wire>(exchange: &Exchange, is_streamed: bool) -> bool {
+    let path = W::path("", is_streamed);
+    let path = path.split(['?', ':']).next_back().filter(|_| path.contains("models/")).unwrap_or(&path);
+    let path = if path == "alt=sse" { "streamGenerateContent" } else { path };
+    let says_stream = exchange.asked.contains("\"stream\":true") || path.starts_with("stream");
+    exchange.path.ends_with(path) && says_stream == is_streamed
+}
+
+/// Parses the part of YAML that the recordings use. A body is quoted on one line, or a block; or it
+/// is absent, and is left empty.
 fn read(file: &Path) -> Vec<Exchange> {
     let text = std::fs::read_to_string(file).expect("a recording");
     let exchange = |part: &str| {
@@ -58,19 +67,67 @@ fn read(file: &Path) -> Vec<Exchange> {
                 of.lines().find_map(|line| line.strip_prefix(&format!("  {name}: ")).map(str::to_owned));
             line.unwrap_or_default()
         };
-        let quoted = |value: String| {
-            let inner = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-            inner.map(|inner| inner.replace("''", "'")).unwrap_or_default()
+        let body = |of: &str| match field(of, "body") {
+            block if block.starts_with('|') => indented(of),
+            quoted if quoted.starts_with('"') => serde_json::from_str(&quoted).expect("a text"),
+            quoted => {
+                let inner = quoted.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+                inner.map(|inner| inner.replace("''", "'")).unwrap_or_default()
+            }
         };
         Some(Exchange {
             file: file.to_owned(),
             path: field(when, "path"),
-            asked: quoted(field(when, "body")),
+            asked: body(when),
             status: field(then, "status").parse().expect("a status"),
-            body: quoted(field(then, "body")),
+            body: body(then),
         })
     };
     text.split("when:\n").filter_map(exchange).collect()
+}
+
+/// The block that is the body.
+fn indented(of: &str) -> String {
+    let (_, block) = of.split_once("\n  body: |").expect("a block");
+    let (_, block) = block.split_once('\n').expect("its lines");
+    let lines = block.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
+    lines.map(|line| format!("{}\n", line.get(4..).unwrap_or_default())).collect()
+}
+
+/// The streamed replies of `W` in `folder`, each with its deltas joined; `None` if it is missing.
+/// Each is read whole, in pieces cut at many places, and cut short.
+pub(in crate::llm) fn replay_streams<W: Wire>(folder: &str) -> Option<Vec<(String, ModelReply)>> {
+    let exchanges = exchanges::<W>(folder, true)?;
+    let good = exchanges.iter().filter(|exchange| exchange.status == 200);
+    Some(good.map(|exchange| stream::<W>(exchange)).collect())
+}
+
+fn stream<W: Wire>(exchange: &Exchange) -> (String, ModelReply) {
+    let (at, bytes) = (exchange.file.display(), exchange.body.as_bytes());
+    let whole = read_pieces::<W>(bytes, bytes.len().max(1), bytes.len());
+    for size in [1, 2, 3, 7, 64, 1000] {
+        assert_eq!(read_pieces::<W>(bytes, size, bytes.len()), whole, "{at} in pieces of {size}");
+    }
+    for to in (1..bytes.len()).step_by(bytes.len() / 40 + 1) {
+        let (deltas, short) = read_pieces::<W>(bytes, 64, to);
+        let is_cut = matches!(short.stop, Stop::Cut(_));
+        // One server says twice that it is done, and goes on after the first time.
+        let goes_on = W::KIND == ProviderKind::Gemini;
+        assert!(is_cut || goes_on || short.stop == whole.1.stop, "{at}, cut at {to}: {:?}", short.stop);
+        assert!(!is_cut || short.calls.is_empty(), "{at}, cut at {to}");
+        assert!(whole.0.starts_with(&deltas), "{at}, cut at {to}");
+    }
+    whole
+}
+
+fn read_pieces<W: Wire>(bytes: &[u8], size: usize, to: usize) -> (String, ModelReply) {
+    let mut reader = StreamReader::<W>::new();
+    let mut deltas = String::new();
+    for piece in bytes[..to].chunks(size) {
+        deltas.push_str(&reader.push(piece).expect("a frame"));
+    }
+    let answer = reader.finish(&bytes[..to], None).expect("an answer");
+    (deltas, answer.into_reply(Vec::new(), Digest::sha256(b""), &origin::<W>("asked")))
 }
 
 /// The expected content of a reply, read from its body without the protocol's structs.
@@ -89,7 +146,8 @@ pub(in crate::llm) fn word(value: &Value) -> String {
 
 fn check_reply<W: Wire>(exchange: &Exchange, expected: fn(&Value) -> Expected) -> ModelReply {
     let at = exchange.file.display();
-    let reply = read_reply::<W>(exchange.body.clone().into_bytes(), Digest::sha256(b""), "asked");
+    let reply =
+        read_reply::<W>(exchange.body.clone().into_bytes(), Digest::sha256(b""), &origin::<W>("asked"));
     let reply = reply.unwrap_or_else(|e| panic!("{at}: {e}"));
     let body: Value = serde_json::from_str(&exchange.body).expect("JSON");
     let calls = reply.calls.iter();
@@ -101,7 +159,8 @@ fn check_reply<W: Wire>(exchange: &Exchange, expected: fn(&Value) -> Expected) -
         output_tokens: reply.usage.output_tokens,
     };
     assert_eq!(found, expected(&body), "{at}");
-    assert_eq!(body["model"], reply.model, "{at}");
+    let model = body.get("model").or(body.get("modelVersion")).expect("a model");
+    assert_eq!(*model, reply.model, "{at}");
     reply
 }
 
@@ -129,7 +188,7 @@ pub(in crate::llm) fn replay<W: Wire>(
     folder: &str,
     expected: fn(&Value) -> Expected,
 ) -> Option<ReplayedFolder> {
-    let exchanges = exchanges::<W>(folder)?;
+    let exchanges = exchanges::<W>(folder, false)?;
     let (good, bad): (Vec<_>, Vec<_>) = exchanges.iter().partition(|exchange| exchange.status == 200);
     bad.iter().for_each(|exchange| check_refusal(exchange));
     let replies = good.into_iter().map(|exchange| check_reply::<W>(exchange, expected)).collect();

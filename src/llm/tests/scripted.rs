@@ -1,11 +1,14 @@
 //! A server on a real socket that answers from a script.
 
 use crate::gate::ModelPermit;
+use crate::llm::remote::wire::{Wire, WireRequest, read};
 use crate::llm::{
-    Conversation, ModelError, ModelReply, ModelRequest, Provider, ProviderKind, Settings, build,
+    Conversation, ModelError, ModelReply, ModelRequest, OpaqueOrigin, Provider, ProviderKind, Settings,
+    ToolOffer, build,
 };
 use crate::secrets::{Clean, Finder, Named, Parted, Secrets};
-use crate::types::{Labelled, Secret};
+use crate::types::{Digest, Labelled, Secret, limits};
+use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -109,6 +112,30 @@ fn knowing_the_key() -> Secrets {
     Secrets::new(Finder::new(Vec::new().into(), vec![key], Vec::new()).expect("one secret"))
 }
 
+/// `body` as a reply of `W`.
+pub(in crate::llm) fn reply_of<W: Wire>(body: &[u8]) -> ModelReply {
+    read::<W>(body.to_vec(), Digest::sha256(b"request"), &origin::<W>("asked")).expect("a reply")
+}
+
+pub(in crate::llm) fn origin<W: Wire>(model: &str) -> OpaqueOrigin {
+    let (wire, base_url) = (W::KIND.as_str().to_owned(), "http://127.0.0.1".to_owned());
+    OpaqueOrigin { wire, base_url, model: model.to_owned() }
+}
+
+/// The request that `W` writes.
+pub(in crate::llm) fn written<W: Wire>(conversation: &Conversation, tools: &[ToolOffer]) -> Value {
+    let request = WireRequest {
+        conversation,
+        tools,
+        origin: &origin::<W>("asked"),
+        reply_tokens_max: Some(9),
+        context_tokens: limits::CONTEXT_TOKENS,
+        is_streamed: false,
+        is_plain: false,
+    };
+    serde_json::from_slice(&W::write(&request).expect("a body")).expect("JSON")
+}
+
 /// A successful answer of JSON.
 pub(in crate::llm) fn good(body: &serde_json::Value) -> Vec<u8> {
     answer(200, "content-type: application/json\r\n", body.to_string().as_bytes())
@@ -139,6 +166,12 @@ pub(in crate::llm) async fn ask(
     conversation.push_user(unnamed("hello?".to_owned()));
     let provider = provider(kind, base_url);
     let permit = permit(&provider);
-    let request = ModelRequest { conversation: &conversation, tools: &[], deadline, permit: permit.as_ref() };
+    let request = ModelRequest {
+        conversation: &conversation,
+        tools: &[],
+        deadline,
+        permit: permit.as_ref(),
+        listener: None,
+    };
     provider.complete(&request).await
 }

@@ -1,10 +1,10 @@
 //! What every protocol must do, over a real socket: keep bounds, retry, and not disclose the key.
 
 use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, settings};
-use crate::llm::anthropic::Messages;
-use crate::llm::openai::ChatCompletions;
 use crate::llm::remote::client::Remote;
 use crate::llm::remote::wire::Wire;
+use crate::llm::wires::anthropic::Messages;
+use crate::llm::wires::openai::ChatCompletions;
 use crate::llm::{ModelErrorKind, ProviderKind};
 use crate::types::limits;
 use std::time::Duration;

@@ -1,65 +1,57 @@
-//! Messages: `POST {base_url}/messages`, the protocol of Anthropic's API, without streaming.
+//! Messages: `POST {base_url}/messages`, the protocol of Anthropic's API.
 
-use super::conversation::{Conversation, Message};
-use super::proposer::ProviderKind;
-use super::provider::{ModelRequest, ToolOffer};
-use super::remote::answer::{WireAnswer, WireCall};
-use super::remote::wire::{Wire, WireError};
-use super::reply::{Stop, TokenUsage};
+mod answer;
+mod partial;
+
+use super::fields::{ArgumentObject, unchanged};
+use super::schema;
 use crate::egress::Credential;
+use crate::llm::conversation::{Conversation, Message};
+use crate::llm::proposer::ProviderKind;
+use crate::llm::provider::ToolOffer;
+use crate::llm::remote::answer::WireAnswer;
+use crate::llm::remote::wire::{Wire, WireError, WireRequest};
+use crate::llm::reply::ReplyPiece;
 use crate::tools::ProposedCall;
 use crate::types::{Secret, limits};
-use serde::{Deserialize, Serialize};
+use partial::PartialMessage;
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// The Messages protocol.
 #[derive(Debug)]
-pub(super) struct Messages;
+pub(in crate::llm) struct Messages;
 
 impl Wire for Messages {
     const KIND: ProviderKind = ProviderKind::Anthropic;
     const BASE_URL: &'static str = "https://api.anthropic.com/v1";
-    const PATH: &'static str = "messages";
     const HEADERS: &'static [(&'static str, &'static str)] = &[("anthropic-version", "2023-06-01")];
+    type Partial = PartialMessage;
+
+    fn path(_: &str, _: bool) -> String {
+        "messages".to_owned()
+    }
 
     fn credential(key: &Secret) -> Credential<'_> {
         Credential::ApiKey(key)
     }
 
-    fn write(
-        request: &ModelRequest<'_>,
-        model: &str,
-        reply_tokens_max: Option<u32>,
-    ) -> serde_json::Result<Vec<u8>> {
+    fn write(request: &WireRequest<'_>) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(&MessagesOut {
-            model,
+            model: request.model(),
             // Required by the server.
-            max_tokens: reply_tokens_max.unwrap_or(limits::REPLY_TOKENS_MAX),
+            max_tokens: request.reply_tokens_max.unwrap_or(limits::REPLY_TOKENS_MAX),
+            stream: request.is_streamed,
             system: request.conversation.system(),
-            messages: out_messages(request.conversation),
+            messages: out_messages(request.conversation, request),
             tools: request.tools.iter().map(out_tool).collect(),
         })
     }
 
     fn read(body: &[u8]) -> Result<WireAnswer, WireError> {
-        let answer: MessagesIn<'_> = serde_json::from_slice(body)?;
-        let blocks: Result<Vec<Block>, _> = answer.content.into_iter().map(Block::read).collect();
-        let blocks = blocks.map_err(WireError::Block)?;
-        let is_last_a_call = matches!(blocks.last(), Some(Block::Call(_)));
-        let (mut text, mut calls) = (String::new(), Vec::new());
-        for block in blocks {
-            match block {
-                Block::Text(more) => text.push_str(&more),
-                Block::Call(call) => calls.push(call),
-                Block::Other => {}
-            }
-        }
-        let stop = stop(answer.stop_reason, answer.stop_details.as_ref(), &text, !calls.is_empty());
-        if let (Stop::Length, true, Some(last)) = (&stop, is_last_a_call, calls.last_mut()) {
-            uncover_cut(&mut last.arguments);
-        }
-        Ok(WireAnswer { text, calls, stop, usage: count(answer.usage.as_ref()), model: answer.model })
+        answer::read(body)
     }
 }
 
@@ -67,6 +59,8 @@ impl Wire for Messages {
 struct MessagesOut<'a> {
     model: &'a str,
     max_tokens: u32,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stream: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     system: &'a str,
     messages: Vec<MessageParam<'a>>,
@@ -90,32 +84,35 @@ enum Speaker {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum OutBlock<'a> {
-    Text { text: &'a str },
-    ToolUse { id: &'a str, name: &'a str, input: Input<'a> },
-    ToolResult { tool_use_id: &'a str, content: &'a str },
-}
-
-/// The server accepts only an object as input.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Input<'a> {
-    Object(&'a RawValue),
-    Empty {},
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: ArgumentObject<'a>,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: &'a str,
+    },
+    #[serde(untagged)]
+    Thinking(&'a RawValue),
 }
 
 #[derive(Serialize)]
 struct MessagesOutTool<'a> {
     name: &'a str,
     description: &'a str,
-    input_schema: &'a Value,
+    input_schema: Cow<'a, Value>,
 }
 
 /// Consecutive messages of one role become one message: the results of a reply's calls must follow
 /// it together, and roles must alternate.
-fn out_messages(conversation: &Conversation) -> Vec<MessageParam<'_>> {
-    let mut messages: Vec<MessageParam<'_>> = Vec::new();
+fn out_messages<'a>(conversation: &'a Conversation, request: &WireRequest<'_>) -> Vec<MessageParam<'a>> {
+    let mut messages: Vec<MessageParam<'a>> = Vec::new();
     for message in conversation.messages() {
-        let (role, content) = out_blocks(message);
+        let (role, content) = out_blocks(message, request);
         match messages.last_mut().filter(|last| last.role == role) {
             Some(last) => last.content.extend(content),
             None if content.is_empty() => {}
@@ -125,13 +122,15 @@ fn out_messages(conversation: &Conversation) -> Vec<MessageParam<'_>> {
     messages
 }
 
-fn out_blocks(message: &Message) -> (Speaker, Vec<OutBlock<'_>>) {
+fn out_blocks<'a>(message: &'a Message, request: &WireRequest<'_>) -> (Speaker, Vec<OutBlock<'a>>) {
+    let piece = |piece| match piece {
+        ReplyPiece::Text(text) => out_text(text),
+        ReplyPiece::Call(call) => Some(out_call(call)),
+        ReplyPiece::Opaque(state) => request.state(state).and_then(unchanged).map(OutBlock::Thinking),
+    };
     match message {
         Message::User(text) => (Speaker::User, out_text(text).into_iter().collect()),
-        Message::Reply { text, calls } => {
-            let text = text.as_deref().and_then(out_text);
-            (Speaker::Assistant, text.into_iter().chain(calls.iter().map(out_call)).collect())
-        }
+        Message::Reply { .. } => (Speaker::Assistant, message.pieces().filter_map(piece).collect()),
         Message::Tool { call_id, text, .. } => {
             (Speaker::User, vec![OutBlock::ToolResult { tool_use_id: call_id, content: text }])
         }
@@ -144,119 +143,27 @@ fn out_text(text: &str) -> Option<OutBlock<'_>> {
 }
 
 fn out_call(call: &ProposedCall) -> OutBlock<'_> {
-    let raw: Option<&RawValue> = serde_json::from_str(&call.arguments).ok();
-    let object = raw.filter(|raw| raw.get().starts_with('{'));
-    OutBlock::ToolUse { id: &call.id, name: &call.tool, input: object.map_or(Input::Empty {}, Input::Object) }
+    OutBlock::ToolUse { id: &call.id, name: &call.tool, input: ArgumentObject::of(&call.arguments) }
 }
 
 fn out_tool(offer: &ToolOffer) -> MessagesOutTool<'_> {
-    MessagesOutTool { name: &offer.name, description: &offer.summary, input_schema: &offer.input }
-}
-
-#[derive(Deserialize)]
-#[serde(rename = "In")]
-struct MessagesIn<'a> {
-    model: Option<String>,
-    // Raw, so that a call's input keeps the model's own bytes, and a block of an unknown kind may
-    // have any shape.
-    #[serde(borrow)]
-    content: Vec<&'a RawValue>,
-    stop_reason: Option<String>,
-    stop_details: Option<Value>,
-    usage: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct InKind {
-    r#type: String,
-}
-
-#[derive(Deserialize)]
-struct InText {
-    text: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename = "InCall")]
-struct MessagesInCall {
-    id: Option<String>,
-    name: String,
-    input: Option<Box<RawValue>>,
-}
-
-/// A block of an answer. Thinking is `Other`: it is neither text for the person nor a call.
-enum Block {
-    Text(String),
-    Call(WireCall),
-    Other,
-}
-
-impl Block {
-    fn read(raw: &RawValue) -> serde_json::Result<Self> {
-        let InKind { r#type } = serde_json::from_str(raw.get())?;
-        Ok(match r#type.as_str() {
-            "text" => Self::Text(serde_json::from_str::<InText>(raw.get())?.text),
-            "tool_use" => {
-                let MessagesInCall { id, name, input } = serde_json::from_str(raw.get())?;
-                let arguments = input.map(|input| input.get().to_owned()).unwrap_or_default();
-                Self::Call(WireCall { id, tool: name, arguments })
-            }
-            _ => Self::Other,
-        })
-    }
-}
-
-/// If a length limit ends a reply inside a call, the server closes the object that the model began,
-/// which would then look complete. This removes the end again, so that the call is refused as
-/// invalid JSON, as it is for a server that sends truncated input.
-fn uncover_cut(arguments: &mut String) {
-    if arguments.ends_with('}') {
-        arguments.pop();
-    }
-}
-
-fn stop(reason: Option<String>, details: Option<&Value>, text: &str, has_calls: bool) -> Stop {
-    match reason.as_deref() {
-        Some("refusal") => Stop::Refusal(refusal(details, text)),
-        Some("max_tokens" | "model_context_window_exceeded") => Stop::Length,
-        Some("tool_use" | "end_turn") | None if has_calls => Stop::ToolCalls,
-        Some("end_turn") | None => Stop::EndTurn,
-        // Includes `pause_turn`, which only the server's own tools cause: none is requested.
-        Some(other) => Stop::Other(other.to_owned()),
-    }
-}
-
-/// What the server says about a refusal, else what the model said.
-fn refusal(details: Option<&Value>, text: &str) -> String {
-    let explained = details.and_then(|details| details.get("explanation")?.as_str());
-    let said = explained.into_iter().chain([text]).find(|said| !said.is_empty());
-    said.unwrap_or("the model refused without giving a reason").to_owned()
-}
-
-/// A malformed count must not lose a reply. Request tokens written to a cache or read from one are
-/// not in `input_tokens`.
-fn count(counted: Option<&Value>) -> TokenUsage {
-    let tokens = |name| counted.and_then(|usage| usage.get(name)?.as_u64()).unwrap_or(0);
-    let cached = tokens("cache_creation_input_tokens").saturating_add(tokens("cache_read_input_tokens"));
-    TokenUsage {
-        input_tokens: tokens("input_tokens").saturating_add(cached),
-        output_tokens: tokens("output_tokens"),
-    }
+    let input_schema = schema::messages(&offer.input);
+    MessagesOutTool { name: &offer.name, description: &offer.summary, input_schema }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Messages, out_messages};
+    use super::Messages;
     use crate::llm::remote::wire::read;
-    use crate::llm::tests::scripted::{chat, unnamed};
-    use crate::llm::{ModelReply, Stop};
+    use crate::llm::tests::scripted::{chat, reply_of, unnamed, written};
+    use crate::llm::{ModelReply, OpaqueOrigin, Stop};
     use crate::types::Digest;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     fn reply(content: &str, stop_reason: &str) -> ModelReply {
         let body = format!(r#"{{"content":{content},"stop_reason":{stop_reason}}}"#);
-        read::<Messages>(body.into_bytes(), Digest::sha256(b"request"), "asked").expect("a reply")
+        reply_of::<Messages>(body.as_bytes())
     }
 
     #[test]
@@ -310,8 +217,9 @@ mod tests {
         let call = r#"[{"type":"tool_use","name":"t","input":{}}]"#;
         let other = |name: &str| Stop::Other(name.to_owned());
         for (content, stop_reason, expect) in [
-            ("[]", r#""end_turn""#, Stop::EndTurn),
-            ("[]", "null", Stop::EndTurn),
+            ("[]", r#""end_turn""#, Stop::Empty),
+            ("[]", "null", Stop::Empty),
+            (r#"[{"type":"text","text":"a"}]"#, "null", Stop::EndTurn),
             (call, r#""tool_use""#, Stop::ToolCalls),
             (call, r#""end_turn""#, Stop::ToolCalls),
             (call, r#""max_tokens""#, Stop::Length),
@@ -329,11 +237,11 @@ mod tests {
     fn content_that_the_server_would_refuse_is_not_sent() {
         let check = |arguments: &str, expect: Value| {
             let mut conversation = chat("");
-            let mut reply = reply(r#"[{"type":"tool_use","id":"a","name":"t","input":{}}]"#, "null");
-            reply.text = Some(" ".to_owned());
+            let blank = r#"[{"type":"text","text":" "},{"type":"tool_use","id":"a","name":"t","input":{}}]"#;
+            let mut reply = reply(blank, "null");
             reply.calls[0].arguments = arguments.to_owned();
             conversation.push_reply(&unnamed(reply));
-            let sent = serde_json::to_value(out_messages(&conversation)).expect("JSON");
+            let sent = written::<Messages>(&conversation, &[])["messages"].clone();
             let call = json!({"type": "tool_use", "id": "a", "name": "t", "input": expect});
             assert_eq!(sent, json!([{"role": "assistant", "content": [call]}]), "{arguments}");
         };
@@ -348,7 +256,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_reply_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(reply) = read::<Messages>(bytes.clone(), Digest::sha256(b""), "asked") {
+            if let Ok(reply) = read::<Messages>(bytes.clone(), Digest::sha256(b""), &OpaqueOrigin::default()) {
                 prop_assert_eq!(reply.raw, bytes);
             }
         }
