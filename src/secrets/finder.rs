@@ -194,16 +194,25 @@ impl Finder {
         self.matches(bytes, found).or_else(|| if is_cut { self.tail(bytes, found) } else { None })
     }
 
-    /// Replaces every form of every value.
+    /// Replaces every form of every value. JSON stays JSON: an escape that a form begins or ends in
+    /// is replaced with it, and a text that still would not parse is withheld.
     fn values(&self, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
+        let mut hits = self.automaton.find_iter(bytes).peekable();
+        hits.peek()?;
+        let was_json = is_json(bytes);
         let mut out = Splice::new(bytes);
-        for hit in self.automaton.find_iter(bytes) {
+        for hit in hits {
             let secret = self.forms.get(hit.pattern().as_usize()).and_then(|(_, at)| self.secrets.get(*at));
             let Some((name, marker)) = secret else { continue };
-            out.put(hit.start(), hit.end(), marker.as_bytes());
+            let (start, end) = match was_json {
+                true => with_whole_escapes(bytes, hit.start(), hit.end()),
+                false => (hit.start(), hit.end()),
+            };
+            out.put(start, end, marker.as_bytes());
             found.add(name);
         }
-        out.done()
+        let told = out.done()?;
+        Some(if was_json && !is_json(&told) { b"\"[secrets: withheld]\"".to_vec() } else { told })
     }
 
     /// Replaces JSON strings that contain a secret after unescaping. In text that is not JSON, any
@@ -339,6 +348,26 @@ fn contains(whole: &[u8], part: &[u8]) -> bool {
 fn is_json(bytes: &[u8]) -> bool {
     let first = bytes.trim_ascii_start().first();
     matches!(first, Some(b'{' | b'[' | b'"')) && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
+/// `start..end`, extended over the escapes of a JSON string that it begins or ends in.
+fn with_whole_escapes(bytes: &[u8], start: usize, end: usize) -> (usize, usize) {
+    let around = |at: usize| {
+        let mut escapes = (at.saturating_sub(5)..at).filter(|from| begins_escape(bytes, *from));
+        escapes.find_map(|from| {
+            let length = if bytes.get(from + 1) == Some(&b'u') { 6 } else { 2 };
+            (from + length > at).then_some((from, from + length))
+        })
+    };
+    let start = around(start).map_or(start, |(from, _)| from);
+    (start, around(end).map_or(end, |(_, to)| to.min(bytes.len())))
+}
+
+/// Whether the byte at `at` is a backslash that no other one escapes.
+fn begins_escape(bytes: &[u8], at: usize) -> bool {
+    let before = bytes.get(..at).unwrap_or_default();
+    let slashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
+    bytes.get(at) == Some(&b'\\') && slashes % 2 == 0
 }
 
 /// The positions of both quotes of the next quoted piece from `at` on.

@@ -52,6 +52,26 @@ fn each_form_is_replaced_by_the_name_and_one_digest() {
     }
 }
 
+/// A form that begins or ends in the middle of an escape takes the escape with it: what was JSON
+/// stays JSON.
+#[test]
+fn a_form_in_the_middle_of_an_escape_leaves_json() {
+    let check = |value: &str, text: &str| {
+        let finder = finder(&[("db", value.as_bytes())], &[]).expect("finder");
+        let (out, found) = replaced(&finder, text.as_bytes(), false);
+        let out = String::from_utf8(out).expect("UTF-8");
+        assert!(!found.is_none(), "{text}");
+        assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
+        assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok(), "{text} became {out}");
+        assert!(!out.contains(value), "{out}");
+    };
+    check("open sesame 42", r#"{"a":"\u06f70656e20736573616d65203432020"}"#);
+    check("nopensesame", r#"{"a":"x\nopensesame"}"#);
+    check("opensesame\\", r#"{"a":"opensesame\"x"}"#);
+    check("opensesame\"x", r#"{"opensesame":"x","opensesame\"x":1}"#);
+    check("\":\"opensesame", r#"{"a":"opensesame","b":1}"#);
+}
+
 /// A model may write any character of a JSON string as `\u….`; the unescaped text counts.
 #[test]
 fn unnecessary_escapes_hide_nothing() {
@@ -236,11 +256,12 @@ proptest! {
         let shows = |out: &[u8]| contains(out, shown.as_bytes()) && !contains(before.as_bytes(), shown.as_bytes());
         let (out, _) = replaced(&finder, text.as_bytes(), true);
         prop_assert!(out.ends_with(b":cut]") && !shows(&out), "{:?}", out);
-        // A value that ends in a quote may be followed by JSON's own quote: then it is replaced
-        // whole.
+        // A value that ends in a quote may be followed by JSON's own quote: then all is withheld.
         let json = serde_json::json!({ "text": text, "truncated": true }).to_string();
         let (out, _) = replaced(&finder, json.as_bytes(), true);
-        prop_assert!(contains(&out, b"[secret:db:") && !shows(&out), "{:?}", out);
+        let is_told = contains(&out, b"[secret:db:") || out == b"\"[secrets: withheld]\"";
+        prop_assert!(is_told && !shows(&out), "{:?}", out);
+        prop_assert!(serde_json::from_slice::<serde::de::IgnoredAny>(&out).is_ok(), "{:?}", out);
     }
 
     /// Text without secrets is unchanged, byte for byte.
