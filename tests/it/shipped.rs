@@ -1,9 +1,10 @@
 //! The shipped tools under the shipped rules: the page that describes them, and what they do not
 //! show.
 
-use crate::support::{TestHome, text};
+use crate::support::{TestHome, start, text};
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 
 /// Rows of the tables in docs/tools.md that follow `heading`: name, class, risk and summary.
 fn rows(heading: &str) -> Vec<[String; 4]> {
@@ -41,7 +42,7 @@ fn the_page_lists_the_tools_that_are_on() {
 
 /// A process that holds secrets in its environment and in its arguments.
 fn holder() -> Child {
-    let mut command = Command::new("/bin/sh");
+    let mut command = start(Path::new("/bin/sh"));
     command.args(["-c", "read line", "ARGUMENT-S3CRET", "--token=TOKEN-S3CRET"]);
     command.env_clear().env("API_TOKEN", "ENV-S3CRET").stdin(Stdio::piped());
     command.spawn().expect("started")

@@ -148,7 +148,7 @@ fn rules_that_are_tested() {
         serde_json::from_str(&home.expect(1, &["policy", "test", "--json"])).expect("JSON");
     assert_eq!(
         (&json["ok"], &json["failed"], &json["cases"]),
-        (&false.into(), &serde_json::json!([]), &126.into())
+        (&false.into(), &serde_json::json!([]), &203.into())
     );
     assert_eq!(json["mutants"]["survivors"][0]["policy"], "few-lines");
     let own = "[[case]]\nname = \"few lines\"\nrole = \"operator\"\ntool = \"tail_file\"\n\
@@ -479,7 +479,7 @@ fn a_path_that_is_refused() {
         assert_eq!(is, (Some("may_not_read"), Some("unix rights"), Some("allow")), "{row}");
         assert!(row["unix_user"].is_string(), "{row}");
     }
-    assert_eq!(told.lines().count(), 4);
+    assert_eq!(told.lines().count(), 8);
     // Next to a running server the output is the same.
     let server = home.serve();
     let told = home.expect(0, &["doctor", "path", folder, "--as", "ops", "--json"]);

@@ -9,6 +9,8 @@ use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Command};
 
 const TOOLS: [(&str, &str); 8] = [
@@ -56,6 +58,11 @@ pub(super) fn reports_on_the_host_show_no_secret() {
     let world = world();
     let mut holder = holder();
     let pid = holder.id();
+    // C5: a process that calls itself what a parser or a model could take for something else.
+    let hostile = world.path("outside").join(OsStr::from_bytes(b"a) R 0 (\x1b[2J\xff"));
+    std::fs::copy("/bin/sleep", &hostile).expect("copied");
+    let mut stranger = Command::new(&hostile).arg("60").spawn().expect("started");
+    let stranger_pid = stranger.id();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     let port = listener.local_addr().expect("an address").port();
     world.with(|stage| async move {
@@ -68,6 +75,14 @@ pub(super) fn reports_on_the_host_show_no_secret() {
             let names = list["processes"].as_array().expect("a list");
             let own = names.iter().find(|one| one["pid"] == pid);
             assert!(own.is_some_and(|one| one["name"] == "sh") || list["truncated"] == true, "{list}");
+            let strange = names.iter().find(|one| one["pid"] == stranger_pid);
+            assert!(
+                strange.is_none_or(|one| one["parent_pid"] == std::process::id()
+                    && one["name_base64"] == "YSkgUiAwICgbWzJK/w=="
+                    && one.get("name").is_none()),
+                "{strange:?}"
+            );
+            assert!(strange.is_some() || list["truncated"] == true, "{list}");
             all += &list.to_string();
         }
         let one = stage.report("process_info", json!({ "pid": pid })).await;
@@ -91,6 +106,8 @@ pub(super) fn reports_on_the_host_show_no_secret() {
     });
     holder.kill().expect("killed");
     holder.wait().expect("reaped");
+    stranger.kill().expect("killed");
+    stranger.wait().expect("reaped");
     drop(listener);
 }
 

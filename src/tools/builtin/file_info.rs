@@ -39,7 +39,7 @@ pub fn file_info(
         ("mode", json!(format!("{:04o}", stat.st_mode & 0o7777))),
         ("uid", json!(stat.st_uid)),
         ("gid", json!(stat.st_gid)),
-        ("links", json!(u64::try_from(stat.st_nlink).unwrap_or(0))),
+        ("links", json!(stat.st_nlink)),
         ("inode", json!(stat.st_ino)),
         ("modified", json!(time(stat.st_mtime, stat.st_mtime_nsec).rfc3339())),
         ("changed", json!(time(stat.st_ctime, stat.st_ctime_nsec).rfc3339())),

@@ -3,7 +3,7 @@
 use super::health_check::percent_up;
 use super::view::{Disk, HostView};
 use crate::tools::builtin::answer::{Answer, FRAME_BYTES, Fitting, integer};
-use rustix::fs::fstatvfs;
+use rustix::fs::{fstat, fstatvfs, major, minor};
 use serde_json::{Value, json};
 
 /// File systems that are listed if the call sets no limit.
@@ -25,9 +25,12 @@ pub(super) fn disk_usage(view: &HostView<'_>, arguments: &Value, output_bytes_ma
     let table = view.text("1/mountinfo", TABLE_BYTES_MAX);
     let mounts = table.lines().filter_map(mount);
     let [mut on_network, mut since_loaded] = [0_u64; 2];
-    for (point, kind) in mounts {
+    let devices: Vec<String> = view.host.disks.iter().filter_map(device).collect();
+    for (point, device, kind) in mounts {
         let is_remote = ELSEWHERE.contains(&kind) || kind.starts_with("fuse");
-        let is_known = view.host.disks.iter().any(|disk| disk.mount == point);
+        // Under another mount point it is the same file system.
+        let is_known = devices.iter().any(|known| known == device)
+            || view.host.disks.iter().any(|disk| disk.mount == point);
         on_network += u64::from(is_remote);
         since_loaded += u64::from(!is_remote && !is_known && stores_files(kind));
     }
@@ -72,10 +75,18 @@ fn usage(disk: &Disk, view: &HostView<'_>) -> (u64, Value) {
     (used.max(inodes), one)
 }
 
-/// Mount point and type of a line of `mountinfo` (proc_pid_mountinfo(5)).
-fn mount(line: &str) -> Option<(&str, &str)> {
+/// Mount point, device number and type of a line of `mountinfo` (proc_pid_mountinfo(5)).
+fn mount(line: &str) -> Option<(&str, &str, &str)> {
     let (front, back) = line.split_once(" - ")?;
-    Some((front.split(' ').nth(4)?, back.split(' ').next()?))
+    let mut words = front.split(' ').skip(2);
+    let (device, _root, point) = (words.next()?, words.next()?, words.next()?);
+    Some((point, device, back.split(' ').next()?))
+}
+
+/// The device number, as the mount table writes it.
+fn device(disk: &Disk) -> Option<String> {
+    let device = fstat(&disk.folder).ok()?.st_dev;
+    Some(format!("{}:{}", major(device), minor(device)))
 }
 
 /// Whether files on a disk of this host are there, such that a mount is missed if it is not listed.

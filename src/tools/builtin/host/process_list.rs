@@ -76,10 +76,8 @@ pub(super) fn process_list(view: &HostView<'_>, arguments: &Value, output_bytes_
             break;
         }
         let mut one = stat.members(uptime);
-        if sampled_ms > 0 {
-            let percent = used(stat).saturating_mul(100_000) / TICKS_PER_S / sampled_ms;
-            one.insert("cpu_percent_of_one_core".to_owned(), json!(percent));
-        }
+        let percent = (used(stat).saturating_mul(100_000) / TICKS_PER_S).checked_div(sampled_ms);
+        one.extend(percent.map(|percent| ("cpu_percent_of_one_core".to_owned(), json!(percent))));
         put_status(view, stat, &mut one);
         list.push(Value::Object(one));
     }

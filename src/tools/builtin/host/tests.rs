@@ -1,6 +1,6 @@
 //! The reports against a `/proc` made for the test: limits, absent files, and hostile names.
 
-use super::{Host, HostView, ProcFiles, proc_names, report};
+use super::{Disk, Host, HostView, ProcFiles, proc_names, report};
 use crate::tools::Builtin;
 use crate::tools::manifest::output_schema::{OutputSchema, SchemaWords};
 use rustix::io::Errno;
@@ -111,6 +111,38 @@ fn memory_is_reported_in_bytes() {
     assert_eq!(answer["since_start"], json!({ "oom_kills": 3, "pages_swapped_in": 4 }));
     assert_eq!(answer["pressure"]["some"]["avg60_percent"], "2.00");
     assert_eq!(answer["not_seen"], json!([]));
+}
+
+#[test]
+fn mounts_that_are_not_asked_are_counted() {
+    let folder = std::fs::File::open("/").expect("open");
+    let device = rustix::fs::fstat(&folder).expect("stat").st_dev;
+    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let disk = |mount: &str| Disk {
+        mount: mount.to_owned(),
+        kind: "ext4".to_owned(),
+        is_disk: true,
+        folder: std::fs::File::open("/").expect("open").into(),
+    };
+    let host = Host { disks: vec![disk("/"), disk("/media/READ ME")], ..host() };
+    let proc = FakeProc::default().with(
+        "1/mountinfo",
+        format!(
+            "25 1 {device} / / rw - ext4 x rw\n26 1 {device} /x /again rw - ext4 x rw\n27 1 0:5 / /proc rw - proc x rw\n\
+             28 1 0:99 / /nfs rw - nfs4 x rw\n29 1 0:98 / /home rw - fuse.sshfs x rw\n30 1 9:9 / /new rw - xfs x rw\nx"
+        ),
+    );
+    let told = |arguments: &Value| {
+        report(Builtin::DiskUsage, &HostView::new(&host, &proc), arguments, 65_536).expect("an answer")
+    };
+    let all = told(&json!({}));
+    assert_eq!(
+        (&all["network_mounts_not_asked"], &all["other_mounts_not_asked"], &all["not_seen"]),
+        (&json!(2), &json!(1), &json!(["network_file_systems", "other_mounts"]))
+    );
+    let one = told(&json!({ "limit": 1 }));
+    assert_eq!((one["file_systems"].as_array().map(Vec::len), &one["truncated"]), (Some(1), &json!(true)));
+    check_schema(Builtin::DiskUsage, &one);
 }
 
 #[test]
