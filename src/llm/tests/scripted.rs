@@ -2,8 +2,8 @@
 
 use crate::llm::remote::wire::{Wire, WireRequest, read};
 use crate::llm::{
-    Conversation, ModelError, ModelReply, ModelRequest, OpaqueOrigin, Provider, ProviderKind, Settings,
-    ToolOffer, build,
+    Conversation, DeltaSink, ModelError, ModelReply, ModelRequest, OpaqueOrigin, Provider, ProviderKind,
+    Settings, ToolOffer, build,
 };
 use crate::secrets::{Clean, Finder, Named, Parted, Secrets};
 use crate::types::{Digest, Secret, limits};
@@ -91,6 +91,11 @@ pub(in crate::llm) fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8>
     [head.as_bytes(), body].concat()
 }
 
+/// The head of a successful answer of this length.
+pub(in crate::llm) fn head(length: usize, headers: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 x\r\ncontent-length: {length}\r\n{headers}\r\n").into_bytes()
+}
+
 /// `held` as if it had been searched, with no secrets configured.
 pub(in crate::llm) fn unnamed<T: Parted>(held: T) -> Clean<T> {
     Secrets::default().clean(held)
@@ -113,6 +118,11 @@ pub(in crate::llm) fn origin<W: Wire>(model: &str) -> OpaqueOrigin {
 
 /// The request that `W` writes.
 pub(in crate::llm) fn written<W: Wire>(conversation: &Conversation, tools: &[ToolOffer]) -> Value {
+    serde_json::from_str(&written_text::<W>(conversation, tools)).expect("JSON")
+}
+
+/// The same as its text.
+pub(in crate::llm) fn written_text<W: Wire>(conversation: &Conversation, tools: &[ToolOffer]) -> String {
     let request = WireRequest {
         conversation,
         tools,
@@ -122,7 +132,7 @@ pub(in crate::llm) fn written<W: Wire>(conversation: &Conversation, tools: &[Too
         is_streamed: false,
         is_plain: false,
     };
-    serde_json::from_slice(&W::write(&request).expect("a body")).expect("JSON")
+    String::from_utf8(W::write(&request).expect("a body")).expect("UTF-8")
 }
 
 /// A successful answer of JSON.
@@ -155,4 +165,20 @@ pub(in crate::llm) async fn ask(
     conversation.push_user(unnamed("hello?".to_owned()));
     let request = ModelRequest { conversation: &conversation, tools: &[], deadline, listener: None };
     provider(kind, base_url).complete(&request).await
+}
+
+/// Sends a trivial question and listens. Also returns what was shown while the reply came.
+pub(in crate::llm) async fn ask_streamed(
+    kind: ProviderKind,
+    base_url: &str,
+    deadline: Duration,
+) -> (Result<ModelReply, ModelError>, String) {
+    let mut conversation = Conversation::new("be careful".to_owned());
+    conversation.push_user(unnamed("hello?".to_owned()));
+    let shown = Mutex::new(String::new());
+    let listener = |delta: Clean<String>| shown.lock().expect("the text").push_str(&delta);
+    let listener = Some(DeltaSink::new(&listener));
+    let request = ModelRequest { conversation: &conversation, tools: &[], deadline, listener };
+    let reply = provider(kind, base_url).complete(&request).await;
+    (reply, shown.into_inner().expect("the text"))
 }
