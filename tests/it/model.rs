@@ -3,6 +3,7 @@
 
 mod arguments;
 mod harm;
+mod wires;
 
 use crate::support::{Server, TestHome, text, until};
 use serde_json::{Value, json};

@@ -162,7 +162,7 @@ impl PartialBlock {
                 if !self.signature.is_empty() {
                     block.insert("signature".to_owned(), self.signature.into());
                 }
-                part(&*to_raw_value(&block)?)
+                part(&to_raw_value(&block)?)
             }
             _ => part(&self.began),
         }
