@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 /// The variables that may hold a key: those of the providers, and the caller's own.
-pub const KEY_VARIABLES: [&str; 3] = [OPENAI_KEY, ANTHROPIC_KEY, CALLER_KEY];
+pub const KEY_VARIABLES: [&str; 4] = [OPENAI_KEY, ANTHROPIC_KEY, GEMINI_KEY, CALLER_KEY];
 const OPENAI_KEY: &str = "OPENAI_API_KEY";
 const ANTHROPIC_KEY: &str = "ANTHROPIC_API_KEY";
+const GEMINI_KEY: &str = "GEMINI_API_KEY";
 const CALLER_KEY: &str = "PAR_KEY";
 
 /// `PAR_HOME`.
@@ -63,8 +64,9 @@ pub(super) fn model_key(provider: &str) -> Option<Secret> {
 /// The variable of `provider` and of no other: a key is not sent to another provider's server.
 fn key_variable(provider: &str) -> Option<&'static str> {
     match provider {
-        "openai" => Some(OPENAI_KEY),
+        "openai" | "openai_responses" => Some(OPENAI_KEY),
         "anthropic" => Some(ANTHROPIC_KEY),
+        "gemini" => Some(GEMINI_KEY),
         _ => None,
     }
 }
@@ -184,7 +186,10 @@ mod tests {
     fn each_provider_has_a_key_of_its_own() {
         for (provider, expect) in [
             ("openai", Some("OPENAI_API_KEY")),
+            ("openai_responses", Some("OPENAI_API_KEY")),
             ("anthropic", Some("ANTHROPIC_API_KEY")),
+            ("gemini", Some("GEMINI_API_KEY")),
+            ("ollama", None),
             ("offline", None),
             ("OpenAI", None),
         ] {

@@ -92,7 +92,7 @@ impl LogFormat {
 /// The `[llm]` table.
 #[derive(Debug)]
 pub struct Llm {
-    /// `offline`, `openai` or `anthropic`.
+    /// `offline`, or a wire: `openai`, `openai_responses`, `anthropic`, `gemini` or `ollama`.
     pub provider: String,
     /// Base URL of the server; empty for the provider's own.
     pub base_url: String,

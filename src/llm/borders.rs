@@ -63,7 +63,7 @@ pub fn provider_stream(bytes: &[u8]) {
     }
 }
 
-/// What one read of a stream gives: its deltas, and its reply or the reason why there is none.
+/// What one read of a stream gives: its deltas, and its reply or its error.
 type StreamRead = (String, Result<ModelReply, String>);
 
 /// The laws of a stream. Pieces make no difference. Only a whole reply has calls or state.
@@ -91,10 +91,8 @@ fn read_stream<'a, W: Wire>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Strea
     let (mut reader, mut deltas, mut raw) = (StreamReader::<W>::new(), String::new(), Vec::new());
     for piece in pieces {
         raw.extend_from_slice(piece);
-        match reader.push(piece) {
-            Ok(delta) => deltas.push_str(&delta),
-            // How much of a piece came before its fault depends on the piece.
-            Err(why) => return (String::new(), Err(why.to_string())),
+        if let Err(why) = reader.push(piece, &mut deltas) {
+            return (deltas, Err(why.to_string()));
         }
     }
     let answer = reader.finish(&raw, None);

@@ -182,7 +182,7 @@ impl ReplyPart {
         }
     }
 
-    /// A state in which a secret was replaced is none: its server would not know it again.
+    /// A state in which a secret was replaced is dropped: its server would not accept it.
     fn whole(((which, bytes), opaque): PartParts) -> Self {
         match (which, opaque) {
             (_, Some(((wire, base_url, model), state, digest))) => {
@@ -255,8 +255,8 @@ pub enum Stop {
     /// The server read only a part of the request, as this text says: the model may not have seen
     /// its instructions, so none of its calls is run.
     Truncated(String),
-    /// The stream ended before the reply did, for this reason. The text is what came; a call of
-    /// such a reply is none.
+    /// The stream ended before the reply did, for this reason. The text is what came; there are no
+    /// calls.
     Cut(String),
     /// A reason from the server that this room does not know.
     Other(String),

@@ -63,11 +63,12 @@ fn clean_by<T: Parted>(finder: &Finder, held: T) -> Clean<T> {
     Clean { kept, found: pass.into_found() }
 }
 
-/// A text that is shown while it comes. What is held back as a possible beginning of a secret
-/// follows once it is none.
+/// A text that is shown while it comes. A possible beginning of a secret is held back until the
+/// text after it shows that it is something else.
 ///
 /// The pieces make up the text as [`Secrets::clean`] returns it, or a beginning of that: after a
-/// reload of the secrets, and where a secret might be hidden, the rest is not shown.
+/// reload of the secrets, and where a secret might be hidden, the rest is not shown. Where matches
+/// of two patterns overlap, another one of them may be replaced.
 #[derive(Debug)]
 pub struct CleanStream {
     secrets: Secrets,

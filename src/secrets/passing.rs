@@ -27,7 +27,7 @@ pub(super) struct Passing {
 }
 
 /// The next step, in positions of the whole text.
-struct Step {
+struct NextShown {
     show_to: usize,
     then: Then,
 }
@@ -73,7 +73,7 @@ impl Passing {
         }
         self.text.push_str(more);
         loop {
-            let Step { show_to, then } = self.step(is_last);
+            let NextShown { show_to, then } = self.step(is_last);
             let is_whole = self.text.is_char_boundary(show_to);
             let to = (self.at..=show_to).rev().find(|to| self.text.is_char_boundary(*to)).unwrap_or(self.at);
             shown.push_str(self.text.get(self.at..to).unwrap_or_default());
@@ -93,7 +93,7 @@ impl Passing {
         }
     }
 
-    fn step(&mut self, is_last: bool) -> Step {
+    fn step(&mut self, is_last: bool) -> NextShown {
         let Self { finder, caches, text, at, piece, .. } = self;
         let (known, is_escaped) = known(text.as_bytes(), *at, is_last);
         let has_end = is_last && !is_escaped;
@@ -110,10 +110,13 @@ impl Passing {
         let matched = matched.filter(|(start, ..)| may_match.is_none_or(|open| *start < open.at));
         if let Some((start, to, name)) = matched {
             let marker = finder.marker_of(&name, between.get(start..to).unwrap_or_default());
-            return Step { show_to: *piece + start, then: Then::Replace { to: *piece + to, name, marker } };
+            return NextShown {
+                show_to: *piece + start,
+                then: Then::Replace { to: *piece + to, name, marker },
+            };
         }
         if let Some(Open { at, is_long }) = may_match {
-            return Step { show_to: *piece + at, then: if is_long { Then::Stop } else { Then::Wait } };
+            return NextShown { show_to: *piece + at, then: if is_long { Then::Stop } else { Then::Wait } };
         }
         let then = match (hit, open) {
             (Some((_, to, name, marker)), _) => Then::Replace { to, name, marker },
@@ -121,7 +124,7 @@ impl Passing {
             _ if is_escaped => Then::Stop,
             _ => Then::Wait,
         };
-        Step { show_to: end, then }
+        NextShown { show_to: end, then }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What is replaced, what is kept, and that no secret remains: properties over random secrets and
 //! texts.
 
+mod passing;
+
 use super::forms::forms;
 use super::{Finder, Named, Parted, Pattern, SecretCounts, Secrets};
 use base64::Engine as _;

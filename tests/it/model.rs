@@ -4,6 +4,7 @@
 mod arguments;
 mod ask;
 mod harm;
+mod wires;
 
 use crate::support::{Server, TestHome, text, until};
 use serde_json::{Value, json};

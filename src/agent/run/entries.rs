@@ -186,3 +186,81 @@ fn text_or_base64(raw: &[u8]) -> (Option<String>, Option<String>) {
         Err(_) => (None, Some(STANDARD.encode(raw))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{fitted, recalled_parts, recorded_parts, stop_reason};
+    use crate::ledger::payload::{CallProposed, ModelReplyPayload};
+    use crate::llm::{ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, Stop};
+    use crate::tools::ProposedCall;
+    use crate::types::{Digest, limits};
+
+    fn calls() -> Vec<ProposedCall> {
+        let call = |id: &str| ProposedCall { id: id.into(), tool: "t".into(), arguments: "{}".into() };
+        vec![call("a"), call("b")]
+    }
+
+    fn opaque(state: Option<&str>) -> ReplyPart {
+        let digest = Digest::sha256(state.unwrap_or_default().as_bytes());
+        let state = state.map(str::to_owned);
+        ReplyPart::Opaque(OpaqueState { origin: OpaqueOrigin::default(), state, digest })
+    }
+
+    fn proposed() -> Vec<CallProposed> {
+        let call = |ProposedCall { id, tool, arguments }| CallProposed { id, tool, arguments };
+        calls().into_iter().map(call).collect()
+    }
+
+    #[test]
+    fn parts_are_recorded_and_recalled() {
+        let plain = ModelReply::new(Some("text".into()), calls(), Stop::ToolCalls);
+        assert_eq!(recorded_parts(&plain), None, "the order that an entry without parts has");
+        let parts = vec![
+            opaque(Some("{\"s\": 1}")),
+            ReplyPart::Call,
+            ReplyPart::Text(3),
+            opaque(None),
+            ReplyPart::Call,
+            ReplyPart::Text(1),
+        ];
+        let reply = ModelReply { parts: parts.clone(), ..plain };
+        let recorded = recorded_parts(&reply).expect("parts");
+        assert_eq!(recorded[3].opaque.as_ref().and_then(|one| one.dropped.as_deref()), Some("secret"));
+        assert_eq!(recalled_parts(recorded.clone(), &proposed()), Some(parts));
+        let mut swapped = proposed();
+        swapped.swap(0, 1);
+        assert_eq!(recalled_parts(recorded, &swapped), None, "parts of other calls");
+    }
+
+    /// An entry that is too large is stored cut, and no run resumes from it: the bytes go first.
+    #[test]
+    fn the_bytes_of_a_server_are_left_out_if_they_do_not_fit() {
+        let payload = |raw: &str| ModelReplyPayload {
+            model: String::new(),
+            request_sha256: Digest::sha256(b""),
+            request_messages: 1,
+            calls: Vec::new(),
+            stop: stop_reason(&Stop::EndTurn).0,
+            stop_text: None,
+            input_tokens: 0,
+            output_tokens: 0,
+            text: Some("text".into()),
+            parts: None,
+            states_left_out: None,
+            tools: None,
+            raw: Some(raw.to_owned()),
+            raw_base64: None,
+            raw_bytes: None,
+            raw_sha256: None,
+            raw_left_out: None,
+            secrets: None,
+        };
+        let small = payload("{}");
+        assert_eq!(fitted(small.clone()), small);
+        let escaped = "\u{1}".repeat(limits::PAYLOAD_BYTES_MAX / 6);
+        let large = fitted(payload(&escaped));
+        assert_eq!((large.raw, large.raw_left_out.as_deref()), (None, Some("size")));
+        assert_eq!(large.raw_sha256, Some(Digest::sha256(escaped.as_bytes())));
+        assert_eq!((large.raw_bytes, large.text.as_deref()), (Some(escaped.len() as u64), Some("text")));
+    }
+}

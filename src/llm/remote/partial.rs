@@ -23,15 +23,13 @@ impl<W: Wire> StreamReader<W> {
         self.has_frames
     }
 
-    /// Takes the next bytes. Returns the text that they add to the reply.
-    pub(in crate::llm) fn push(&mut self, bytes: &[u8]) -> Result<String, WireError> {
+    /// Takes the next bytes. Appends the text that they add to the reply, up to a fault.
+    pub(in crate::llm) fn push(&mut self, bytes: &[u8], delta: &mut String) -> Result<(), WireError> {
         let Self { frames, partial, has_frames } = self;
-        let mut delta = String::new();
         frames.push(bytes, |frame| {
             *has_frames = true;
-            take(partial, frame, &mut delta)
-        })?;
-        Ok(delta)
+            take(partial, frame, delta)
+        })
     }
 
     /// The whole reply, after the end of the stream, whose bytes are `raw`. `failed` says why the
@@ -61,9 +59,11 @@ impl<W: Wire> StreamReader<W> {
     }
 }
 
-/// Whether the body is no stream: it starts as JSON or markup does, and no event starts so.
+/// Whether the body is something else than a stream: it does not start as an event does.
 fn is_other(raw: &[u8]) -> bool {
-    raw.trim_ascii_start().first().is_none_or(|byte| b"{[<\"".contains(byte))
+    let raw = raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(raw).trim_ascii_start();
+    let fields: [&[u8]; 5] = [b"data", b"event", b"id", b"retry", b":"];
+    !fields.iter().any(|field| raw.starts_with(field) || field.starts_with(raw))
 }
 
 /// A last line that ends too early is a cut, and no malformed answer.

@@ -36,16 +36,12 @@ impl<'a, W: Wire> Streaming<'a, W> {
     /// Takes the next bytes. Returns whether more are wanted.
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
         self.raw.extend_from_slice(bytes);
-        match self.reader.push(bytes) {
-            Ok(delta) if delta.is_empty() => {}
-            Ok(delta) => {
-                let delta = self.shown.push(&delta);
-                if !delta.is_empty() {
-                    self.has_shown = true;
-                    self.sink.pass(delta);
-                }
-            }
-            Err(why) => self.failed = Some(why),
+        let mut delta = String::new();
+        self.failed = self.reader.push(bytes, &mut delta).err();
+        let delta = self.shown.push(&delta);
+        if !delta.is_empty() {
+            self.has_shown = true;
+            self.sink.pass(delta);
         }
         self.failed.is_none()
     }
@@ -78,7 +74,7 @@ impl<'a, W: Wire> Streaming<'a, W> {
             ended => ended.map(|error| error.to_string()),
         };
         let has_frames = reader.has_frames();
-        // The framing of a stream may divide a secret, so a stream that is no reply is not kept.
+        // The framing of a stream may divide a secret, so the bytes of a failed stream are not kept.
         let kept = |raw: Vec<u8>| if has_frames { Vec::new() } else { raw };
         let answer = match failed {
             Some(why) => Err(why),
@@ -129,7 +125,7 @@ fn without_tail(secrets: &Secrets, reply: ModelReply) -> ModelReply {
 /// Whether no secret is found in what these bytes say, put together.
 fn reads_clean<W: Wire>(secrets: &Secrets, raw: &[u8]) -> bool {
     let mut reader = StreamReader::<W>::new();
-    let read = reader.push(raw).and_then(|_| reader.finish(raw, Some("")));
+    let read = reader.push(raw, &mut String::new()).and_then(|()| reader.finish(raw, Some("")));
     let reply =
         read.map(|answer| answer.into_reply(Vec::new(), Digest::sha256(b""), &OpaqueOrigin::default()));
     reply.is_ok_and(|reply| secrets.clean(without_tail(secrets, reply)).found().is_none())

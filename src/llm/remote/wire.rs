@@ -35,7 +35,7 @@ pub(in crate::llm) trait Wire: Send + Sync + 'static {
     /// The body of a request.
     fn write(request: &WireRequest<'_>) -> serde_json::Result<Vec<u8>>;
 
-    /// Parses the body of a successful answer that is no stream, or says what is wrong with it.
+    /// Parses the body of a successful answer that came whole, or says what is wrong with it.
     /// Lenient where servers differ; trusts nothing.
     fn read(body: &[u8]) -> Result<WireAnswer, WireError>;
 
@@ -109,7 +109,7 @@ pub(in crate::llm) enum WireError {
     Reported(String),
 }
 
-/// Parses the body of a successful answer that is no stream.
+/// Parses the body of a successful answer that came whole.
 pub(in crate::llm) fn read<W: Wire>(
     raw: Vec<u8>,
     request_digest: Digest,

@@ -1,8 +1,11 @@
-//! Both protocols compared: a conversation means the same in each of them.
+//! All protocols compared: a conversation means the same in each of them.
 
 use super::scripted::{LONG, ScriptedServer, ServerStep, chat, good, permit, provider, unnamed, written};
 use crate::llm::wires::anthropic::Messages;
+use crate::llm::wires::gemini::GenerateContents;
+use crate::llm::wires::ollama::OllamaChats;
 use crate::llm::wires::openai::ChatCompletions;
+use crate::llm::wires::responses::Responses;
 use crate::llm::{Conversation, ModelReply, ModelRequest, ProviderKind, Stop, ToolOffer};
 use crate::tools::ProposedCall;
 use proptest::prelude::*;
@@ -74,6 +77,87 @@ fn said_in_messages(body: &Value) -> Vec<Said> {
     said
 }
 
+fn said_in_responses(body: &Value) -> Vec<Said> {
+    let instructions = body["instructions"].as_str().map(|text| Said::System(text.to_owned()));
+    let mut said: Vec<Said> = instructions.into_iter().collect();
+    for item in list(&body["input"]) {
+        let text = || word(&item["content"][0]["text"]);
+        said.push(match (item["type"].as_str(), item["role"].as_str()) {
+            (Some("message"), Some("user")) => Said::User(text()),
+            (Some("message"), _) => Said::Assistant(text()),
+            (Some("function_call"), _) => {
+                let arguments: Option<Value> = serde_json::from_str(&word(&item["arguments"])).ok();
+                let arguments = arguments.filter(Value::is_object).unwrap_or_else(|| json!({}));
+                Said::Call(word(&item["call_id"]), word(&item["name"]), arguments)
+            }
+            _ => Said::Result(word(&item["call_id"]), word(&item["output"])),
+        });
+    }
+    said.extend(
+        list(&body["tools"]).iter().map(|tool| {
+            Said::Tool(word(&tool["name"]), word(&tool["description"]), tool["parameters"].clone())
+        }),
+    );
+    said
+}
+
+/// Calls and results have no identifiers on this wire; they are compared by name.
+fn said_in_gemini(body: &Value) -> Vec<Said> {
+    let system = body["systemInstruction"]["parts"][0]["text"].as_str();
+    let mut said: Vec<Said> = system.map(|text| Said::System(text.to_owned())).into_iter().collect();
+    for content in list(&body["contents"]) {
+        for part in list(&content["parts"]) {
+            let (call, result) = (&part["functionCall"], &part["functionResponse"]);
+            said.push(match (part["text"].as_str(), content["role"].as_str()) {
+                (Some(text), Some("user")) => Said::User(text.to_owned()),
+                (Some(text), _) => Said::Assistant(text.to_owned()),
+                (None, Some("model")) => Said::Call(String::new(), word(&call["name"]), call["args"].clone()),
+                (None, _) => Said::Result(String::new(), word(&result["response"]["result"])),
+            });
+        }
+    }
+    said.extend(
+        list(&body["tools"]).iter().flat_map(|tools| list(&tools["functionDeclarations"])).map(|tool| {
+            Said::Tool(word(&tool["name"]), word(&tool["description"]), tool["parameters"].clone())
+        }),
+    );
+    said
+}
+
+fn said_in_ollama(body: &Value) -> Vec<Said> {
+    let mut said = Vec::new();
+    for message in list(&body["messages"]) {
+        let text = word(&message["content"]);
+        match message["role"].as_str() {
+            Some("system") => said.push(Said::System(text)),
+            Some("user") => said.push(Said::User(text)),
+            Some("tool") => said.push(Said::Result(word(&message["tool_call_id"]), text)),
+            _ => said.extend(Some(text).filter(|text| !text.is_empty()).map(Said::Assistant)),
+        }
+        for call in list(&message["tool_calls"]) {
+            let function = &call["function"];
+            said.push(Said::Call(word(&call["id"]), word(&function["name"]), function["arguments"].clone()));
+        }
+    }
+    let tools = list(&body["tools"]).iter().map(|tool| &tool["function"]);
+    said.extend(
+        tools.map(|tool| {
+            Said::Tool(word(&tool["name"]), word(&tool["description"]), tool["parameters"].clone())
+        }),
+    );
+    said
+}
+
+/// The same without identifiers.
+fn unnumbered(said: Vec<Said>) -> Vec<Said> {
+    let without = |one| match one {
+        Said::Call(_, name, arguments) => Said::Call(String::new(), name, arguments),
+        Said::Result(_, text) => Said::Result(String::new(), text),
+        other => other,
+    };
+    said.into_iter().map(without).collect()
+}
+
 /// Roles alternate, no message is empty, and calls are followed by their results before anything
 /// else.
 fn keeps_the_order(body: &Value) -> bool {
@@ -137,7 +221,11 @@ proptest! {
         let tools = [ToolOffer { name: "t".to_owned(), summary, input: json!({"type": "object"}) }];
         let messages = written::<Messages>(&conversation, &tools);
         let completions = written::<ChatCompletions>(&conversation, &tools);
-        prop_assert_eq!(said_in_messages(&messages), said_in_chat_completions(&completions));
+        let said = said_in_chat_completions(&completions);
+        prop_assert_eq!(&said_in_messages(&messages), &said);
+        prop_assert_eq!(&said_in_responses(&written::<Responses>(&conversation, &tools)), &said);
+        prop_assert_eq!(&said_in_ollama(&written::<OllamaChats>(&conversation, &tools)), &said);
+        prop_assert_eq!(said_in_gemini(&written::<GenerateContents>(&conversation, &tools)), unnumbered(said));
         prop_assert!(keeps_the_order(&messages), "{}", messages);
     }
 }

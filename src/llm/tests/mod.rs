@@ -1,7 +1,11 @@
 //! The protocols against scripted servers, and against recorded answers of real servers.
 
 pub(super) mod scripted;
+mod frames;
 mod recorded;
+mod faults;
+mod states;
+mod schemas;
 mod both;
 mod served;
 mod openai_recorded;

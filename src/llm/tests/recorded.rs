@@ -124,7 +124,7 @@ fn read_pieces<W: Wire>(bytes: &[u8], size: usize, to: usize) -> (String, ModelR
     let mut reader = StreamReader::<W>::new();
     let mut deltas = String::new();
     for piece in bytes[..to].chunks(size) {
-        deltas.push_str(&reader.push(piece).expect("a frame"));
+        reader.push(piece, &mut deltas).expect("a frame");
     }
     let answer = reader.finish(&bytes[..to], None).expect("an answer");
     (deltas, answer.into_reply(Vec::new(), Digest::sha256(b""), &origin::<W>("asked")))

@@ -3,8 +3,8 @@
 use crate::gate::ModelPermit;
 use crate::llm::remote::wire::{Wire, WireRequest, read};
 use crate::llm::{
-    Conversation, ModelError, ModelReply, ModelRequest, OpaqueOrigin, Provider, ProviderKind, Settings,
-    ToolOffer, build,
+    Conversation, DeltaSink, ModelError, ModelReply, ModelRequest, OpaqueOrigin, Provider, ProviderKind,
+    Settings, ToolOffer, build,
 };
 use crate::secrets::{Clean, Finder, Named, Parted, Secrets};
 use crate::types::{Digest, Labelled, Secret, limits};
@@ -107,6 +107,11 @@ pub(in crate::llm) fn permit(provider: &Arc<dyn Provider>) -> Option<ModelPermit
     provider.sink().cloned().map(ModelPermit::for_test)
 }
 
+/// The head of a successful answer of this length.
+pub(in crate::llm) fn head(length: usize, headers: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 x\r\ncontent-length: {length}\r\n{headers}\r\n").into_bytes()
+}
+
 fn knowing_the_key() -> Secrets {
     let key = Named::new("llm.api_key", KEY.as_bytes().to_vec().into()).expect("long enough");
     Secrets::new(Finder::new(Vec::new().into(), vec![key], Vec::new()).expect("one secret"))
@@ -124,6 +129,11 @@ pub(in crate::llm) fn origin<W: Wire>(model: &str) -> OpaqueOrigin {
 
 /// The request that `W` writes.
 pub(in crate::llm) fn written<W: Wire>(conversation: &Conversation, tools: &[ToolOffer]) -> Value {
+    serde_json::from_str(&written_text::<W>(conversation, tools)).expect("JSON")
+}
+
+/// The same as its text.
+pub(in crate::llm) fn written_text<W: Wire>(conversation: &Conversation, tools: &[ToolOffer]) -> String {
     let request = WireRequest {
         conversation,
         tools,
@@ -133,7 +143,7 @@ pub(in crate::llm) fn written<W: Wire>(conversation: &Conversation, tools: &[Too
         is_streamed: false,
         is_plain: false,
     };
-    serde_json::from_slice(&W::write(&request).expect("a body")).expect("JSON")
+    String::from_utf8(W::write(&request).expect("a body")).expect("UTF-8")
 }
 
 /// A successful answer of JSON.
@@ -174,4 +184,23 @@ pub(in crate::llm) async fn ask(
         listener: None,
     };
     provider.complete(&request).await
+}
+
+/// Sends a trivial question and listens. Also returns what was shown while the reply came.
+pub(in crate::llm) async fn ask_streamed(
+    kind: ProviderKind,
+    base_url: &str,
+    deadline: Duration,
+) -> (Result<ModelReply, ModelError>, String) {
+    let mut conversation = chat("be careful");
+    conversation.push_user(unnamed("hello?".to_owned()));
+    let shown = Mutex::new(String::new());
+    let listener = |delta: Clean<String>| shown.lock().expect("the text").push_str(&delta);
+    let listener = Some(DeltaSink::new(&listener));
+    let provider = provider(kind, base_url);
+    let permit = permit(&provider);
+    let request =
+        ModelRequest { conversation: &conversation, tools: &[], deadline, permit: permit.as_ref(), listener };
+    let reply = provider.complete(&request).await;
+    (reply, shown.into_inner().expect("the text"))
 }

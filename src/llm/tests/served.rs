@@ -4,16 +4,25 @@ use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, settin
 use crate::llm::remote::client::Remote;
 use crate::llm::remote::wire::Wire;
 use crate::llm::wires::anthropic::Messages;
+use crate::llm::wires::gemini::GenerateContents;
+use crate::llm::wires::ollama::OllamaChats;
 use crate::llm::wires::openai::ChatCompletions;
+use crate::llm::wires::responses::Responses;
 use crate::llm::{ModelErrorKind, ProviderKind};
 use crate::types::limits;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// Each protocol, with a body that says `hello` in it.
-const WIRES: [(ProviderKind, &str); 2] = [
+const WIRES: [(ProviderKind, &str); 5] = [
     (ProviderKind::OpenAi, r#"{"choices":[{"message":{"content":"hello"}}]}"#),
+    (
+        ProviderKind::OpenAiResponses,
+        r#"{"output":[{"type":"message","content":[{"type":"output_text","text":"hello"}]}]}"#,
+    ),
     (ProviderKind::Anthropic, r#"{"content":[{"type":"text","text":"hello"}]}"#),
+    (ProviderKind::Gemini, r#"{"candidates":[{"content":{"parts":[{"text":"hello"}]}}]}"#),
+    (ProviderKind::Ollama, r#"{"message":{"content":"hello"},"done":true}"#),
 ];
 
 #[tokio::test]
@@ -77,7 +86,10 @@ async fn the_key_is_never_disclosed() {
         assert!(!raw.contains("sk-"), "{} bytes", raw.len());
     }
     assert!(!shown::<ChatCompletions>(ProviderKind::OpenAi).contains(KEY));
+    assert!(!shown::<Responses>(ProviderKind::OpenAiResponses).contains(KEY));
     assert!(!shown::<Messages>(ProviderKind::Anthropic).contains(KEY));
+    assert!(!shown::<GenerateContents>(ProviderKind::Gemini).contains(KEY));
+    assert!(!shown::<OllamaChats>(ProviderKind::Ollama).contains(KEY));
 }
 
 fn shown<W: Wire + std::fmt::Debug>(kind: ProviderKind) -> String {
@@ -88,8 +100,8 @@ fn shown<W: Wire + std::fmt::Debug>(kind: ProviderKind) -> String {
 
 #[tokio::test]
 async fn temporary_failures_are_retried() {
-    let [(kind, body), (other, other_body)] = WIRES;
-    tokio::join!(is_tried_again(kind, body), is_tried_again(other, other_body));
+    let [a, b, c, d, e] = WIRES.map(|(kind, body)| is_tried_again(kind, body));
+    tokio::join!(a, b, c, d, e);
 }
 
 async fn is_tried_again(kind: ProviderKind, body: &str) {

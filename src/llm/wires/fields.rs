@@ -31,7 +31,7 @@ pub(super) fn unchanged(state: &str) -> Option<&RawValue> {
 }
 
 /// Arguments should be a string that contains JSON; some servers send the object itself, whose
-/// text is used unchanged. Null and an absent value are no text.
+/// text is used unchanged. Null and an absent value are the empty text.
 pub(super) fn arguments(raw: Option<&RawValue>) -> String {
     let raw = raw.map_or("", RawValue::get);
     match serde_json::from_str::<Option<String>>(raw) {

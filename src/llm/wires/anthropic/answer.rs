@@ -14,7 +14,7 @@ pub(super) fn read(body: &[u8]) -> Result<WireAnswer, WireError> {
     let content = match (answer.content, answer.error) {
         (Some(content), _) => content,
         (None, Some(error)) => return Err(WireError::Reported(reported(&error))),
-        (None, None) => return Err(serde::de::Error::missing_field("content")).map_err(WireError::Json),
+        (None, None) => return Err(WireError::Json(serde::de::Error::missing_field("content"))),
     };
     let mut parts = Vec::new();
     for block in content {

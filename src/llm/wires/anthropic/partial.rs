@@ -110,7 +110,7 @@ impl PartialAnswer for PartialMessage {
             parts.extend(block.part().map_err(WireError::Block)?);
         }
         let stop = stop(self.stop_reason, self.stop_details.as_ref(), &parts);
-        // Input that was cut is no valid JSON, except for one of which nothing came.
+        // Input that was cut is invalid JSON, unless nothing of it came.
         if let (Stop::Length, true, Some(WirePart::Call(last))) = (&stop, is_cut_call, parts.last_mut()) {
             uncover_cut(&mut last.arguments);
         }
@@ -162,7 +162,7 @@ impl PartialBlock {
                 if !self.signature.is_empty() {
                     block.insert("signature".to_owned(), self.signature.into());
                 }
-                part(&*to_raw_value(&block)?)
+                part(&to_raw_value(&block)?)
             }
             _ => part(&self.began),
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub(super) fn read(body: &[u8]) -> Result<WireAnswer, WireError> {
-    let Completion { model, choices, usage, error } = serde_json::from_slice(body)?;
+    let ChatAnswer { model, choices, usage, error } = serde_json::from_slice(body)?;
     // Some gateways report a failure with status 200.
     if let (true, Some(error)) = (choices.is_empty(), error) {
         return Err(WireError::Reported(reported(&error)));
@@ -25,7 +25,7 @@ pub(super) fn read(body: &[u8]) -> Result<WireAnswer, WireError> {
 }
 
 #[derive(Deserialize)]
-struct Completion {
+struct ChatAnswer {
     model: Option<String>,
     #[serde(default)]
     choices: Vec<Choice>,

@@ -1,0 +1,128 @@
+//! A run on each wire: the same steps, and a record from which it resumes exactly.
+
+use super::{House, Reply, http, until};
+use serde_json::{Value, json};
+
+const CALLS: [(&str, &str); 2] = [("health_check", "{}"), ("list_dir", r#"{"path":"/var/log"}"#)];
+
+/// Two parallel calls with a text, as each wire has them, and the answer after their results.
+fn replies(wire: &str) -> [Value; 2] {
+    let arguments = |text: &str| -> Value { serde_json::from_str(text).expect("JSON") };
+    let each = |call: &dyn Fn(&str, &str, &str) -> Value| -> Vec<Value> {
+        CALLS.iter().zip(["a", "b"]).map(|((tool, arguments), id)| call(id, tool, arguments)).collect()
+    };
+    match wire {
+        "openai" => {
+            let call = |id: &str, tool: &str, text: &str| json!({"id": id, "type": "function", "function": {"name": tool, "arguments": text}});
+            let reply = |message: Value| json!({"model": "m", "choices": [{"message": message}]});
+            [
+                reply(json!({"content": "I look.", "tool_calls": each(&call)})),
+                reply(json!({"content": "All is well."})),
+            ]
+        }
+        "openai_responses" => {
+            let call = |id: &str, tool: &str, text: &str| json!({"type": "function_call", "call_id": id, "name": tool, "arguments": text});
+            let said =
+                |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
+            let reply = |output: Vec<Value>| json!({"model": "m", "status": "completed", "output": output});
+            [reply([vec![said("I look.")], each(&call)].concat()), reply(vec![said("All is well.")])]
+        }
+        "anthropic" => {
+            let call = |id: &str, tool: &str, text: &str| json!({"type": "tool_use", "id": id, "name": tool, "input": arguments(text)});
+            let said = |text: &str| json!({"type": "text", "text": text});
+            let reply = |content: Vec<Value>| json!({"model": "m", "content": content});
+            [reply([vec![said("I look.")], each(&call)].concat()), reply(vec![said("All is well.")])]
+        }
+        "gemini" => {
+            let call = |_: &str, tool: &str, text: &str| json!({"functionCall": {"name": tool, "args": arguments(text)}, "thoughtSignature": "s"});
+            let said = |text: &str| json!({"text": text});
+            let reply = |parts: Vec<Value>| json!({"modelVersion": "m", "candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]});
+            [reply([vec![said("I look.")], each(&call)].concat()), reply(vec![said("All is well.")])]
+        }
+        _ => {
+            let call = |id: &str, tool: &str, text: &str| json!({"id": id, "function": {"name": tool, "arguments": arguments(text)}});
+            let reply = |message: Value| json!({"model": "m", "message": message, "done": true});
+            [
+                reply(json!({"content": "I look.", "tool_calls": each(&call)})),
+                reply(json!({"content": "All is well."})),
+            ]
+        }
+    }
+}
+
+fn raw(body: &Value) -> Reply {
+    Reply::Raw(http(200, "", &body.to_string()))
+}
+
+#[test]
+fn one_question_has_the_same_steps_on_every_wire() {
+    let mut seen: Vec<Value> = Vec::new();
+    for wire in ["openai", "openai_responses", "anthropic", "gemini", "ollama"] {
+        let house = House::start_in(&[("PAR_LLM__PROVIDER", wire)], |_| {});
+        let reply = house.run(replies(wire).iter().map(raw));
+        let step = |step: &Value| json!([step["tool"], step["args"], step["decision"], step["status"]]);
+        let steps: Vec<Value> = reply["steps"].as_array().expect("steps").iter().map(step).collect();
+        seen.push(json!([reply["status"], reply["answer"], steps]));
+        assert_eq!(reply["answer"], "All is well.", "{wire}: {reply}");
+        let requests = house.model.requests();
+        let sent = requests.last().expect("a request");
+        assert!(sent.contains("I look.") && sent.contains("health_check"), "{wire}: {sent}");
+        assert_eq!(sent.matches(r#""thoughtSignature":"s""#).count(), if wire == "gemini" { 2 } else { 0 });
+        house.check_ledger();
+    }
+    assert!(seen.iter().all(|one| *one == seen[0]), "{seen:#?}");
+}
+
+/// A run that waited is rebuilt from the ledger, and its next request has the provider's state byte
+/// for byte where it was.
+#[test]
+fn a_state_survives_an_approval_byte_for_byte() {
+    let house = House::start_in(&[("PAR_LLM__PROVIDER", "openai_responses")], |_| {});
+    let state = r#"{"id":"rs_1" , "type":"reasoning","summary":[],"encrypted_content":"a\/b"}"#;
+    let call = json!({"type": "function_call", "call_id": "a", "name": "deploy",
+        "arguments": json!({"project": "demo", "version": "1.0.1"}).to_string()});
+    let said = json!({"type": "message", "content": [{"type": "output_text", "text": "I deploy."}]});
+    let body = format!(r#"{{"model":"m","status":"completed","output":[{state},{said},{call}]}}"#);
+    house.model.play([Reply::Raw(http(200, "", &body))]);
+    let answer = house.server.run(&house.key, "go");
+    let waits = answer.json();
+    assert_eq!((answer.status, &waits["status"]), (202, &json!("waiting")), "{waits}");
+    let replied = house.home.entries(&["kind:model.reply"]);
+    let payload = house.home.entry(replied[0]["seq"].as_u64().expect("number"))["payload"].clone();
+    let opaque = json!({"wire": "openai_responses", "base_url": format!("http://{}/v1", house.model.address),
+        "model": "m", "state": state});
+    assert_eq!(payload["parts"], json!([{"opaque": opaque}, {"text_bytes": 9}, {"call": "a"}]));
+    assert_eq!(payload["stop"], "tool_calls");
+
+    let id = waits["steps"][0]["result"]["approval"].as_str().expect("approval").to_owned();
+    house.model.play([raw(&json!({"status": "completed", "output": [
+        {"type": "message", "content": [{"type": "output_text", "text": "It is done."}]}]}))]);
+    assert!(house.home.approve(&id, &[]).status.success());
+    let viewer = house.home.key("viewer", "viewer");
+    let run = format!("/runs/{}", waits["run"].as_str().expect("run"));
+    until("the run goes on", || house.server.get(&viewer, &run).json()["status"] == "done");
+    let requests = house.model.requests();
+    let sent = requests.last().expect("a request");
+    let place = |text: &str| sent.find(text).unwrap_or_else(|| panic!("{text} is not in {sent}"));
+    assert!(place(state) < place("I deploy.") && place("I deploy.") < place("\"call_id\":\"a\""), "{sent}");
+    house.check_ledger();
+}
+
+/// A reply to a part of the request: the model may not have read its instructions, so nothing that
+/// it proposes is decided.
+#[test]
+fn a_reply_to_a_truncated_request_runs_nothing() {
+    let house = House::start_in(&[("PAR_LLM__PROVIDER", "ollama")], |_| {});
+    let mut body = replies("ollama")[0].clone();
+    body["prompt_eval_count"] = json!(16_384);
+    let reply = house.run([raw(&body)]);
+    assert_eq!((&reply["status"], &reply["said_by"]), (&json!("failed"), &json!("par")), "{reply}");
+    let answer = reply["answer"].as_str().expect("an answer");
+    assert!(answer.starts_with("the model did not get the whole request: "), "{answer}");
+    assert_eq!(reply["steps"], json!([]));
+    assert!(house.home.entries(&["kind:call.decision"]).is_empty());
+    let replied = house.home.entries(&["kind:model.reply"]);
+    let payload = house.home.entry(replied[0]["seq"].as_u64().expect("number"))["payload"].clone();
+    assert_eq!((&payload["stop"], payload["calls"].as_array().map(Vec::len)), (&json!("truncated"), Some(2)));
+    house.check_ledger();
+}
