@@ -39,6 +39,11 @@ impl Endpoint {
         self.is_tls() || is_here
     }
 
+    /// The host, as the URL standard reads it.
+    pub(super) fn host(&self) -> Option<url::Host<&str>> {
+        self.0.host()
+    }
+
     pub(super) fn url(&self) -> reqwest::Url {
         self.0.clone()
     }

@@ -14,6 +14,7 @@
 //! * `settings`: the configuration of a provider. `choose`: builds a provider from it.
 //! * `remote/`: everything that protocols share. `openai`, `anthropic`: the protocols.
 //! * `offline/`, `direct`: providers without a model.
+//! * `breaker`, `guarded`: a model that fails is left alone for a while.
 
 mod error;
 mod reply;
@@ -26,13 +27,15 @@ mod openai;
 mod anthropic;
 mod offline;
 mod direct;
+mod breaker;
+mod guarded;
 mod choose;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod borders;
 #[cfg(test)]
 mod tests;
 
-pub use choose::build;
+pub use choose::{build, build_all};
 pub use conversation::{Conversation, Message};
 pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind};

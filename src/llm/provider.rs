@@ -6,6 +6,7 @@ use super::proposer::Proposer;
 use super::reply::ModelReply;
 use serde_json::Value;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A boxed future, as a trait object requires.
@@ -23,6 +24,21 @@ pub trait Provider: Send + Sync {
 
     /// The configured model.
     fn model(&self) -> &str;
+
+    /// The name of the model in the configuration; `None` without one, for a substitute of a model.
+    fn named(&self) -> Option<&str> {
+        None
+    }
+
+    /// The provider to ask if this one is not in service.
+    fn next(&self) -> Option<Arc<dyn Provider>> {
+        None
+    }
+
+    /// Why it is not asked now: it failed too often just before.
+    fn rests(&self) -> Option<ModelError> {
+        None
+    }
 
     /// Requests the next reply, within the request's deadline. Retries temporary failures; dropping
     /// the future cancels the request.

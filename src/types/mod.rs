@@ -12,7 +12,7 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display. `nearest`: the known word that a mistyped one stands for.
-//! * `labels`: where stored data comes from.
+//! * `labels`: where stored data comes from. `price`: prices of models, and money.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
 //! * `shares`: a semaphore with a bound for each key.
@@ -29,6 +29,7 @@ pub mod id;
 pub mod json;
 pub mod level;
 mod nearest;
+mod price;
 pub mod secret;
 pub mod shares;
 pub mod labels;
@@ -44,6 +45,7 @@ pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use labels::{DataLabels, UNTRUSTED};
 pub use level::Level;
 pub use nearest::nearest;
+pub use price::{Money, Price};
 pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};

@@ -2,16 +2,18 @@
 
 use super::wire::{Wire, read};
 use super::{answer, retry};
+use crate::config::ModelKeys;
 use crate::egress::{Client, EgressError, Endpoint, HttpRequest, Response};
 use crate::llm::error::ModelError;
 use crate::llm::proposer::Proposer;
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
 use crate::llm::reply::ModelReply;
 use crate::llm::settings::Settings;
-use crate::secrets::{Clean, Secrets};
+use crate::secrets::{Clean, Finder, Secrets};
 use crate::types::clock::mono_us;
 use crate::types::{Digest, Secret};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A server that speaks `W`.
@@ -20,54 +22,89 @@ pub(in crate::llm) struct Remote<W> {
     client: Client,
     endpoint: Endpoint,
     model: String,
-    api_key: Option<Secret>,
+    /// The name in the configuration, under which its key is.
+    name: String,
+    keys: ModelKeys,
+    /// Whether the server requires a key: it is the protocol's own.
+    needs_key: bool,
+    total: Duration,
     reply_tokens_max: Option<u32>,
     secrets: Secrets,
     wire: PhantomData<W>,
 }
 
+/// What one request is sent with. The key may be exchanged meanwhile; what comes back is searched
+/// for the secrets of both times.
+struct Sending<'a> {
+    body: &'a [u8],
+    key: Option<&'a Secret>,
+    began: &'a Arc<Finder>,
+}
+
 impl<W: Wire> Remote<W> {
     /// Accepts the settings if none is missing.
     pub(in crate::llm) fn new(settings: Settings) -> Result<Self, ModelError> {
-        let Settings { base_url, model, api_key, ca_file, reply_tokens_max, secrets, .. } = settings;
+        let Settings { name, table, base_url, model, keys, way, reply_tokens_max, secrets, .. } = settings;
         if model.trim().is_empty() {
-            return Err(ModelError::not_configured("`llm.model` is not set".to_owned()));
+            return Err(ModelError::not_configured(format!("`{table}.model` is not set")));
         }
-        if base_url.is_empty() && api_key.is_none() {
-            return Err(ModelError::not_configured(format!(
-                "no API key for `{}`: set `llm.api_key_file` or the provider's variable",
-                W::BASE_URL
-            )));
+        let needs_key = base_url.is_empty();
+        if needs_key && !keys.now().contains_key(&name) {
+            return Err(no_key::<W>(&name));
         }
         let base_url = if base_url.is_empty() { W::BASE_URL } else { &base_url };
         let endpoint = Endpoint::parse(base_url, W::PATH)?;
-        let client = Client::new(ca_file);
-        Ok(Self { client, endpoint, model, api_key, reply_tokens_max, secrets, wire: PhantomData })
+        let total = way.waits.total;
+        let client = Client::along(&endpoint, way)?;
+        let wire = PhantomData;
+        Ok(Self { client, endpoint, model, name, keys, needs_key, total, reply_tokens_max, secrets, wire })
     }
 
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         let body = W::write(request, &self.model, self.reply_tokens_max)
             .map_err(|e| ModelError::not_configured(format!("cannot write the request as JSON: {e}")))?;
-        let until_us = mono_us().saturating_add(micros(request.deadline));
+        // Before the key is taken: the finder always knows the key of its time.
+        let began = self.secrets.now();
+        let keys = self.keys.now();
+        let key = keys.get(&self.name);
+        if self.needs_key && key.is_none() {
+            return Err(no_key::<W>(&self.name));
+        }
+        let sending = Sending { body: &body, key, began: &began };
+        match self.tried(&sending, request.deadline.min(self.total)).await {
+            Ok(reply) => {
+                // Text and arguments are assembled from pieces and escapes.
+                let clean = self.secrets.clean_since(&began, reply);
+                let found = clean.found().clone();
+                Ok(ModelReply { found, ..clean.into_inner() })
+            }
+            Err(error) => Err(error.bounded(&self.secrets, &began)),
+        }
+    }
+
+    /// Tries until there is a reply, or no further attempt may succeed.
+    async fn tried(&self, sending: &Sending<'_>, deadline: Duration) -> Result<ModelReply, ModelError> {
+        let until_us = mono_us().saturating_add(micros(deadline));
         let left = || Duration::from_micros(until_us.saturating_sub(mono_us()));
         let mut tried = 0;
         loop {
-            let (error, asked) = match self.post(&body, left()).await {
+            let error = match self.post(sending, left()).await {
                 Ok(answer) => {
                     let (found, answer) = (answer.found().clone(), answer.into_inner());
                     if is_success(&answer) {
-                        return match read::<W>(answer.body, Digest::sha256(&body), &self.model) {
+                        let digest = Digest::sha256(sending.body);
+                        return match read::<W>(answer.body, digest, &self.model) {
                             Ok(reply) => Ok(ModelReply { found, ..reply }),
                             Err(error) => Err(ModelError { found, ..error }),
                         };
                     }
                     let asked = answer.retry_after;
-                    (ModelError { found, ..answer::refusal(answer) }, asked)
+                    ModelError { found, retry_after: asked, ..answer::refusal(answer) }
                 }
-                Err(error) => (error.into(), None),
+                Err(error) => error.into(),
             };
             tried += 1;
-            match retry::pause(&error, tried, asked, left()) {
+            match retry::pause(&error, tried, left()) {
                 Some(pause) => tokio::time::sleep(pause).await,
                 None => return Err(error),
             }
@@ -76,17 +113,23 @@ impl<W: Wire> Remote<W> {
 
     /// Posts the request and returns the answer without secrets: no later code sees what the server
     /// sent before that.
-    async fn post(&self, body: &[u8], deadline: Duration) -> Result<Clean<Response>, EgressError> {
-        let credential = self.api_key.as_ref().map(W::credential);
+    async fn post(&self, sending: &Sending<'_>, deadline: Duration) -> Result<Clean<Response>, EgressError> {
         let ask = HttpRequest {
             endpoint: &self.endpoint,
-            credential,
+            credential: sending.key.map(W::credential),
             headers: W::HEADERS,
-            body: Some(body),
+            body: Some(sending.body),
             deadline,
         };
-        Ok(self.secrets.clean(self.client.exchange(ask).await?))
+        Ok(self.secrets.clean_since(sending.began, self.client.exchange(ask).await?))
     }
+}
+
+fn no_key<W: Wire>(name: &str) -> ModelError {
+    ModelError::not_configured(format!(
+        "no API key for `{}`: run `par model login {name}`, then `par reload`",
+        W::BASE_URL
+    ))
 }
 
 impl<W: Wire> Provider for Remote<W> {
@@ -102,7 +145,7 @@ impl<W: Wire> Provider for Remote<W> {
         &'a self,
         request: &'a ModelRequest<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(async move { self.ask(request).await.map_err(|error| error.bounded(&self.secrets)) })
+        Box::pin(self.ask(request))
     }
 }
 
