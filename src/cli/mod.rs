@@ -36,6 +36,7 @@ mod key;
 mod login;
 mod reload;
 mod config;
+mod model;
 mod init;
 mod audit;
 mod backup;

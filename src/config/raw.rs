@@ -169,6 +169,10 @@ impl RawConfig {
             ("server.listen".to_owned(), text(&self.server.listen)),
             ("server.hosts".to_owned(), toml::Value::from(self.server.hosts.clone()).to_string()),
             ("server.log".to_owned(), text(&self.server.log)),
+        ];
+        keys.extend(self.llm.shown());
+        keys.extend(self.models.iter().flat_map(|(name, model)| model.shown(name)));
+        keys.extend([
             ("auth.local_role".to_owned(), text(&self.auth.local_role)),
             ("auth.os_users".to_owned(), os_users(&self.auth.os_users)),
             ("sandbox.launcher".to_owned(), text(&self.sandbox.launcher)),
@@ -176,9 +180,7 @@ impl RawConfig {
             ("sandbox.ca_file".to_owned(), text(&self.sandbox.ca_file)),
             ("sandbox.landlock_abi_max".to_owned(), self.sandbox.landlock_abi_max.to_string()),
             ("sandbox.slot_uids".to_owned(), text(&self.sandbox.slot_uids)),
-        ];
-        keys.extend(self.llm.shown());
-        keys.extend(self.models.iter().flat_map(|(name, model)| model.shown(name)));
+        ]);
         keys.extend(self.paths.iter().map(|(name, path)| (format!("paths.{name}"), text(path))));
         let floor = self.ledger.free_bytes_min.unwrap_or(crate::types::limits::LEDGER_FREE_BYTES_MIN);
         keys.push(("ledger.free_bytes_min".to_owned(), floor.to_string()));

@@ -146,7 +146,7 @@ fn a_key_file_that_others_can_read_is_refused() {
         (0o640, None),
         (0o644, Some("has mode 0644, expected 0600 or 0640")),
         (0o604, Some("expected 0600 or 0640")),
-        (0o660, Some("others")),
+        (0o660, Some("expected 0600 or 0640")),
         (0o650, Some("expected 0600 or 0640")),
     ] {
         folder.key("fast", "sk-1", mode);

@@ -40,6 +40,9 @@ pub struct RunRequestPayload {
 /// The payload of `model.reply`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReplyPayload {
+    /// The name of the model in the configuration. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
     /// The model's name, as its server reports it.
     pub model: String,
     /// SHA-256 of the request's bytes.
@@ -119,6 +122,9 @@ impl<'de> Deserialize<'de> for StopReason {
 /// The payload of `model.error`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelErrorPayload {
+    /// The name of the model in the configuration. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
     /// The provider of the model.
     pub provider: String,
     /// What went wrong.
