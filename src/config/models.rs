@@ -3,14 +3,12 @@
 use super::home::Home;
 use super::model_key::ModelKeySource;
 use super::raw_models::{RawLlm, RawModel};
-use crate::types::{Price, limits, nearest};
+use crate::types::{Price, UNNAMED_MODEL, limits, nearest};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The name of the model that `[llm]` describes by itself.
-const DEFAULT: &str = "default";
 /// Longest name of a model.
 const NAME_BYTES_MAX: usize = 32;
 
@@ -109,7 +107,7 @@ impl Models {
             return Err(("llm.use".to_owned(), what));
         }
         if llm.order.is_empty() {
-            return Ok(Self { all: vec![default_model(llm, home)?], order: vec![DEFAULT.to_owned()] });
+            return Ok(Self { all: vec![default_model(llm, home)?], order: vec![UNNAMED_MODEL.to_owned()] });
         }
         check_order(&llm.order, &tables)?;
         let all = tables.into_iter().map(|(name, raw)| model(name, raw, home));
@@ -151,6 +149,10 @@ impl NamedModel {
 fn check_tables(tables: &BTreeMap<String, RawModel>) -> Result<(), Refused> {
     if tables.len() > limits::MODELS_MAX {
         return Err(("models".to_owned(), format!("more than {} models", limits::MODELS_MAX)));
+    }
+    if tables.contains_key(UNNAMED_MODEL) {
+        let what = "this is the name of the model that `[llm]` describes: choose another one";
+        return Err((format!("models.{UNNAMED_MODEL}"), what.to_owned()));
     }
     match tables.keys().find(|name| !is_name(name)) {
         Some(name) => {
@@ -196,7 +198,7 @@ fn default_model(llm: RawLlm, home: &Home) -> Result<NamedModel, Refused> {
         addresses: llm.addresses.unwrap_or_default(),
         ..RawModel::default()
     };
-    finish(DEFAULT.to_owned(), "llm".to_owned(), key, raw, home)
+    finish(UNNAMED_MODEL.to_owned(), "llm".to_owned(), key, raw, home)
 }
 
 fn model(name: String, raw: RawModel, home: &Home) -> Result<NamedModel, Refused> {

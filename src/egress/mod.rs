@@ -8,9 +8,9 @@
 //!
 //! Invariants: no other room opens a connection or looks a name up. The model's client connects
 //! only to the configured server and to addresses that were checked, never where a model or a
-//! redirect points, and reads no proxy from the environment. A tool is connected only to a [`HostPort`](crate::types::HostPort) that its
-//! permit lists, never to text that it wrote. No byte passes the proxy before the connection is on
-//! record.
+//! redirect points, and reads no proxy from the environment. A tool is connected only to a
+//! [`HostPort`](crate::types::HostPort) that its permit lists, never to text that it wrote. No byte
+//! passes the proxy before the connection is on record.
 //!
 //! # Layout
 //!

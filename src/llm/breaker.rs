@@ -1,9 +1,9 @@
 //! When a model that fails is left alone: a circuit breaker.
 //!
-//! Closed, it lets every request through. After [`limits::MODEL_FAILURES_MAX`] failures in a row it
-//! opens, and lets none through for a while. Then one request is let through (half-open): if it
-//! succeeds, the breaker closes, and if it fails, the breaker opens for twice as long. A server that
-//! asks for a pause gets it at once.
+//! Closed, it lets every request through. After [`limits::MODEL_FAILURES_MAX`] failures in a row
+//! it opens, and lets none through for a while. Then one request is let through (half-open): if it
+//! succeeds, the breaker closes, and if it fails, the breaker opens for twice as long. A server
+//! that asks for a pause gets it at once.
 
 use crate::types::limits;
 

@@ -130,8 +130,9 @@ impl Reloader {
         Self { gate, launcher, home, model_keys, shown, turn: Arc::default() }
     }
 
-    /// Reloads tools, scripts, policies, groups, named secrets and keys of models, starts a new launcher that tests
-    /// itself, records what comes into force, and puts all of it in force at once. Calls under way
+    /// Reloads tools, scripts, policies, groups, named secrets and keys of models, starts a new
+    /// launcher that tests itself, records what comes into force, and puts all of it in force at
+    /// once. Calls under way
     /// end in the old launcher; those that are not decided yet are denied and may be asked again.
     /// On an error nothing changes.
     ///

@@ -12,7 +12,8 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display. `nearest`: the known word that a mistyped one stands for.
-//! * `labels`: where stored data comes from. `price`: prices of models, and money.
+//! * `labels`: where stored data comes from. `price`: prices of models, and
+//!   money. `model_name`: the name of an unnamed model.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
 //! * `shares`: a semaphore with a bound for each key.
@@ -28,6 +29,7 @@ pub mod host;
 pub mod id;
 pub mod json;
 pub mod level;
+mod model_name;
 mod nearest;
 mod price;
 pub mod secret;
@@ -44,6 +46,7 @@ pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use labels::{DataLabels, UNTRUSTED};
 pub use level::Level;
+pub use model_name::UNNAMED_MODEL;
 pub use nearest::nearest;
 pub use price::{Money, Price};
 pub use run_status::RunStatus;

@@ -232,3 +232,50 @@ fn a_login_is_refused_where_no_key_can_be_stored() {
     home.expect(0, &["backup", backup.to_str().expect("UTF-8")]);
     assert!(backup.join("etc/par.toml").is_file() && !backup.join("etc/credentials").exists());
 }
+
+fn reply_of(told: &str) -> Value {
+    serde_json::from_str(told).expect("JSON")
+}
+
+/// Only a server that is not in service leads to the next model, which is on record; after five
+/// failures in a row the first is left alone.
+#[test]
+fn the_next_model_answers_if_the_first_is_not_in_service() {
+    let (fast, local) = (HeadServer::start("by fast"), HeadServer::start("by local"));
+    let home = TestHome::init();
+    let tables = fast.table("fast", "key = \"none\"\n") + &local.table("local", "key = \"none\"\n");
+    home.configure(&format!("[llm]\nuse = [\"fast\", \"local\"]\n{tables}{LOGS}"));
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    let ask = || server.run(&key, "hello").json();
+    let told = ask();
+    assert_eq!((&told["answer"], &told["models"]), (&json!("by fast"), &json!(["fast"])), "{told}");
+    // What the request itself brought about sends it to no other server.
+    fast.say(400, "too long");
+    let told = ask();
+    assert_eq!((&told["status"], local.keys().len()), (&json!("failed"), 0), "{told}");
+    fast.say(401, "");
+    for _ in 0..5 {
+        let told = ask();
+        assert_eq!((&told["answer"], &told["models"]), (&json!("by local"), &json!(["local"])), "{told}");
+    }
+    assert_eq!((fast.keys().len(), local.keys().len()), (7, 5));
+    // The breaker is open: the first is passed over.
+    assert_eq!(ask()["answer"], "by local");
+    assert_eq!((fast.keys().len(), local.keys().len()), (7, 6));
+    let errors = home.entries(&["kind:model.error"]);
+    assert_eq!(errors.len(), 6);
+    let error = home.entry(errors[1]["seq"].as_u64().expect("seq"));
+    assert_eq!(error["payload"]["named"], "fast", "{error}");
+    let shown = home.expect(0, &["audit", "show", "kind:model.reply"]);
+    assert!(shown.contains("local: by local") && shown.contains("fast: by fast"), "{shown}");
+    // Later it is asked again, and is the first again.
+    fast.say(200, "by fast again");
+    crate::support::until("the first model is asked again", || ask()["answer"] == "by fast again");
+    assert_eq!(server.stop(), Some(0));
+    let told = home.par(&["run", "hello"]);
+    assert!(text(&told.stderr).contains("; answered by fast"), "{}", text(&told.stderr));
+    home.expect(0, &["audit", "verify"]);
+    let told = reply_of(&home.expect(0, &["--json", "run", "hello"]));
+    assert_eq!(told["models"], json!(["fast"]));
+}

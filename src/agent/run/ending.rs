@@ -88,6 +88,7 @@ impl RunWalk<'_> {
             limit: limit.map(str::to_owned),
             steps: std::mem::take(&mut self.steps),
             usage: self.usage,
+            models: std::mem::take(&mut self.answered_by),
             ledger: None,
         };
         let mut drafts = before;

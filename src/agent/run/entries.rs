@@ -44,7 +44,7 @@ impl RunWalk<'_> {
         let (stop, stop_text) = stop_reason(&reply.stop);
         let (raw, raw_base64) = text_or_base64(&reply.raw);
         self.draft(ModelReplyPayload {
-            named: self.provider.named().map(str::to_owned),
+            named: self.asked.named().map(str::to_owned),
             model: reply.model.clone(),
             request_sha256: reply.request_digest,
             request_messages: self.conversation.messages().len() as u64,
@@ -65,8 +65,8 @@ impl RunWalk<'_> {
     pub(super) fn error_draft(&self, error: &ModelError) -> Draft {
         let (raw, raw_base64) = error.raw.as_deref().map(text_or_base64).unwrap_or_default();
         self.draft(ModelErrorPayload {
-            named: self.provider.named().map(str::to_owned),
-            provider: self.provider.name().to_owned(),
+            named: self.asked.named().map(str::to_owned),
+            provider: self.asked.name().to_owned(),
             error: error.to_string(),
             raw,
             raw_base64,

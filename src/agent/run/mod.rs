@@ -26,6 +26,7 @@ mod entries;
 mod connect;
 mod calls;
 mod ending;
+mod asking;
 mod walk;
 
 pub(super) use calls::taint;

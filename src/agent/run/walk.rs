@@ -9,7 +9,7 @@ use crate::agent::api::{AnswerBy, RunError, RunReply, RunRequest, RunStatus};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::AppendError;
-use crate::llm::{ModelRequest, Provider};
+use crate::llm::Provider;
 use crate::policy::Door;
 use crate::types::{RunId, SessionId, clock, limits};
 use std::sync::Arc;
@@ -39,10 +39,10 @@ pub(in crate::agent) async fn resume(
     provider: Arc<dyn Provider>,
     recalled: RecalledRun,
 ) -> Result<RunReply, RunError> {
-    let RecalledRun { begun, first, conversation, steps, usage, rounds, open } = recalled;
+    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, open } = recalled;
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     (walk.first, walk.steps, walk.usage) = (first, steps, usage);
-    (walk.conversation, walk.rounds) = (conversation, rounds);
+    (walk.conversation, walk.rounds, walk.answered_by) = (conversation, rounds, answered_by);
     let ended = walk.go(open).await;
     walk.recorded(ended)
 }
@@ -107,19 +107,9 @@ impl RunWalk<'_> {
         let are_others =
             offers.iter().map(|offer| &offer.name).ne(self.offers.iter().map(|offer| &offer.name));
         self.offers = offers;
-        let asked = ModelRequest {
-            conversation: &self.conversation,
-            tools: &self.offers,
-            deadline: self.model_deadline(),
-        };
-        // Text and arguments are assembled from pieces and escapes: secrets are searched for in the
-        // final form.
-        let reply = match self.provider.complete(&asked).await {
-            Ok(reply) => self.agent.secrets().clean(reply),
-            Err(error) => return Err(self.model_failed(&error)),
-        };
+        let (reply, mut before) = self.reply().await?;
         entries::add(&mut self.usage, reply.usage.input_tokens, reply.usage.output_tokens);
-        let before = vec![self.reply_draft(&reply, are_others)];
+        before.push(self.reply_draft(&reply, are_others));
         if reply.calls.is_empty() {
             return Err(self.answered(reply, before));
         }

@@ -2,9 +2,11 @@
 
 use crate::agent::api::{AnswerBy, LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
 use crate::gate;
-use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, CutPayload, RunReplyPayload};
+use crate::ledger::payload::{
+    CallDecisionPayload, CallResultPayload, CutPayload, ModelReplyPayload, RunReplyPayload,
+};
 use crate::ledger::{Filter, Kind, Ledger, Order, ReadError, Stored};
-use crate::types::{CallId, Decision, RefusalClass, RunId, SessionId, StepStatus, limits};
+use crate::types::{CallId, Decision, RefusalClass, RunId, SessionId, StepStatus, UNNAMED_MODEL, limits};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
 
@@ -92,11 +94,17 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
         limit: None,
         steps: Vec::new(),
         usage: Usage::default(),
+        models: Vec::new(),
         ledger: None,
     };
     for header in &headers {
         match header.known_kind() {
-            Some(Kind::ModelReply) => reply.usage.model_calls += 1,
+            Some(Kind::ModelReply) => {
+                reply.usage.model_calls += 1;
+                let stored = ledger.reader().entry(header.seq)?;
+                let said = stored.and_then(|stored| stored.payload::<ModelReplyPayload>());
+                reply.models.extend(said.and_then(|said| said.named).filter(|name| name != UNNAMED_MODEL));
+            }
             Some(Kind::CallDecision) => {
                 let stored = ledger.reader().entry(header.seq)?;
                 if let Some(step) = stored.as_ref().and_then(decided) {

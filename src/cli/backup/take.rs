@@ -21,8 +21,9 @@ pub(in crate::cli) struct Backup {
 }
 
 impl Backup {
-    /// Copies a home, even while a server runs: etc/ without the keys of models, and from data/ the ledger, the bundles and
-    /// the pepper. It omits the signing keys, state.db, which is rebuilt, and workspace/.
+    /// Copies a home, even while a server runs: etc/ without the keys of models, and from data/ the
+    /// ledger, the bundles and the pepper. It omits the signing keys, state.db, which is rebuilt,
+    /// and workspace/.
     pub(in crate::cli) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let at = |e: io::Error| Fail::failed(format!("{}: {e}", self.folder.display()));
         DirBuilder::new().mode(0o700).create(&self.folder).map_err(at)?;

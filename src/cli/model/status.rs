@@ -1,6 +1,6 @@
 //! `par model list` and `par model status`.
 
-use super::used::{self, Used};
+use super::used::{self, ModelUse};
 use crate::cli::compose;
 use crate::cli::exit::Fail;
 use crate::cli::show;
@@ -75,11 +75,11 @@ struct ModelStatus {
     /// The place of the key; `None` if no place has one.
     key: Result<Option<KeyPlace>, String>,
     /// `None` if the ledger cannot be read.
-    used: Option<Used>,
+    used: Option<ModelUse>,
 }
 
 impl ModelStatus {
-    fn of(config: &Config, model: &NamedModel, used: Option<&BTreeMap<String, Used>>) -> Self {
+    fn of(config: &Config, model: &NamedModel, used: Option<&BTreeMap<String, ModelUse>>) -> Self {
         let reached = server(model).map(|base| compose::reach(model, &base).map_err(|e| e.to_string()));
         let key = config.model_key(model).map_err(|e| e.reason).map(|found| found.map(|found| found.place));
         let used = used.map(|used| used.get(&model.name).copied().unwrap_or_default());
@@ -118,7 +118,7 @@ impl ModelStatus {
             Err(why) => Cell::from(why.clone()).toned(Tone::Bad),
         };
         let number =
-            |of: fn(&Used) -> u64| self.used.map_or_else(|| "-".to_owned(), |used| of(&used).to_string());
+            |of: fn(&ModelUse) -> u64| self.used.map_or_else(|| "-".to_owned(), |used| of(&used).to_string());
         let money = self.used.and_then(|used| used.money(model));
         vec![
             order(config, model).into(),

@@ -5,12 +5,12 @@ use crate::cli::exit::{self, Fail};
 use crate::config::{Config, NamedModel};
 use crate::ledger::payload::ModelReplyPayload;
 use crate::ledger::{Filter, Header, Index, Order, Reader};
-use crate::types::{Money, limits};
+use crate::types::{Money, UNNAMED_MODEL, limits};
 use std::collections::BTreeMap;
 
 /// What one model used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Used {
+pub(super) struct ModelUse {
     /// Replies, those without numbers too.
     pub(super) replies: u64,
     pub(super) input_tokens: u64,
@@ -20,9 +20,9 @@ pub(super) struct Used {
 }
 
 /// What each model used, by its name.
-pub(super) fn last_day(config: &Config) -> Result<BTreeMap<String, Used>, Fail> {
+pub(super) fn last_day(config: &Config) -> Result<BTreeMap<String, ModelUse>, Fail> {
     let files = compose::files(config);
-    let mut used: BTreeMap<String, Used> = BTreeMap::new();
+    let mut used: BTreeMap<String, ModelUse> = BTreeMap::new();
     compose::check_readable(&config.home.data)?;
     if compose::is_new(&files) {
         return Ok(used);
@@ -37,7 +37,7 @@ pub(super) fn last_day(config: &Config) -> Result<BTreeMap<String, Used>, Fail> 
             let stored = reader.entry(header.seq).map_err(damaged)?;
             let payload: Option<ModelReplyPayload> = stored.and_then(|stored| stored.payload());
             // Before models had names there was one.
-            let name = payload.as_ref().and_then(|reply| reply.named.as_deref()).unwrap_or("default");
+            let name = payload.as_ref().and_then(|reply| reply.named.as_deref()).unwrap_or(UNNAMED_MODEL);
             used.entry(name.to_owned()).or_default().add(payload.as_ref());
         }
         next = on;
@@ -62,7 +62,7 @@ fn damaged(error: impl std::fmt::Display) -> Fail {
     Fail::new(exit::UNVERIFIED, error)
 }
 
-impl Used {
+impl ModelUse {
     fn add(&mut self, reply: Option<&ModelReplyPayload>) {
         self.replies += 1;
         match reply {

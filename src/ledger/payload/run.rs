@@ -161,6 +161,10 @@ pub struct RunReplyPayload {
     pub steps: Vec<Step>,
     /// What the model used.
     pub usage: Usage,
+    /// The names of the models that answered, one for each round. Empty if the configuration does
+    /// not name its model, and in records of earlier versions.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub models: Vec<String>,
 }
 
 /// Who wrote the answer of a run.

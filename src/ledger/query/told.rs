@@ -14,7 +14,7 @@ use crate::ledger::payload::{
     ToolsLoadPayload,
 };
 use crate::ledger::read::{ReadError, Reader, Stored};
-use crate::types::{limits, text};
+use crate::types::{UNNAMED_MODEL, limits, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -131,7 +131,7 @@ fn what(kind: Kind, stored: &Stored) -> String {
             said(stored, |reply: RunReplyPayload| first_line(&reply.answer.unwrap_or_default()))
         }
         Kind::ModelReply => said(stored, replied),
-        Kind::ModelError => said(stored, |error: ModelErrorPayload| error.error),
+        Kind::ModelError => said(stored, |error: ModelErrorPayload| of_model(error.named, &error.error)),
         Kind::ApprovalRequest => said(stored, |asked: ApprovalRequestPayload| {
             of_object(&asked.resource.object, &asked.resource.id)
         }),
@@ -254,10 +254,19 @@ fn of_object(object: &ObjectFound, asked: &str) -> String {
 /// The calls that a reply proposes, else its text.
 fn replied(reply: ModelReplyPayload) -> String {
     let calls: Vec<&str> = reply.calls.iter().map(|call| call.tool.as_str()).collect();
-    if calls.is_empty() {
+    let what = if calls.is_empty() {
         first_line(&reply.text.unwrap_or_default())
     } else {
         format!("→ {}", calls.join(", "))
+    };
+    of_model(reply.named, &what)
+}
+
+/// `what`, after the name of the model in the configuration, unless that is the one of `[llm]`.
+fn of_model(named: Option<String>, what: &str) -> String {
+    match named.filter(|name| name != UNNAMED_MODEL) {
+        Some(name) => format!("{name}: {what}").trim_end().to_owned(),
+        None => what.to_owned(),
     }
 }
 

@@ -9,9 +9,9 @@ const LONGEST: Duration = Duration::from_millis(limits::MODEL_PAUSE_MS_MAX);
 
 /// The delay before the next attempt, after `tried` of them; `None` if there must be no other.
 ///
-/// The server's own delay (`Retry-After`) is never shortened: if it exceeds the limit, or leaves no time
-/// before the deadline (`left`), no further attempt is made. Otherwise the delay doubles each time,
-/// less a random part of up to half, so that many clients do not return at once.
+/// The server's own delay (`Retry-After`) is never shortened: if it exceeds the limit, or leaves no
+/// time before the deadline (`left`), no further attempt is made. Otherwise the delay doubles each
+/// time, less a random part of up to half, so that many clients do not return at once.
 pub(super) fn pause(error: &ModelError, tried: u32, left: Duration) -> Option<Duration> {
     let spent = tried >= limits::MODEL_TRIES_MAX || error.kind == ModelErrorKind::Timeout;
     if spent || !error.retryable {
