@@ -149,7 +149,7 @@ async fn a_slow_answer_is_not_an_idle_one() {
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a connection");
-        stream.read(&mut [0; 4096]).expect("a request");
+        assert!(stream.read(&mut [0; 4096]).expect("a request") > 0);
         stream.write_all(b"HTTP/1.1 200 x\r\ncontent-length: 6\r\n\r\n").expect("written");
         for _ in 0..6 {
             std::thread::sleep(SHORT);
@@ -174,6 +174,7 @@ fn proxy(to: u16) -> (u16, Arc<Mutex<String>>) {
         let mut head = [0; 4096];
         let count = client.read(&mut head).expect("a head");
         *seen.lock().expect("head") = String::from_utf8_lossy(&head[..count]).into_owned();
+        #[expect(clippy::disallowed_methods, reason = "the proxy of this test")]
         let mut server = TcpStream::connect(("127.0.0.1", to)).expect("the server");
         client.write_all(b"HTTP/1.1 200 x\r\n\r\n").expect("written");
         let (mut up, mut down) =
