@@ -8,7 +8,10 @@ use super::reply::ModelReply;
 use crate::types::clock::mono_us;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A provider that is left alone while it is not in service.
+/// A provider that is left alone while it is not in service, if there is another one to ask.
+///
+/// The last one is always asked: to refuse a run because of earlier ones would help no server,
+/// whose pause each request keeps, and would outlast its recovery.
 pub(super) struct Guarded {
     name: String,
     provider: Arc<dyn Provider>,
@@ -37,8 +40,10 @@ impl Guarded {
     }
 
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
-        let begun = self.breaker().begin(mono_us());
-        begun.map_err(|open| self.rests_for(open))?;
+        if self.next.is_some() {
+            let begun = self.breaker().begin(mono_us());
+            begun.map_err(|open| self.rests_for(open))?;
+        }
         let asked = self.provider.complete(request).await;
         match &asked {
             Err(error) if error.is_of_service() => {
@@ -71,8 +76,9 @@ impl Provider for Guarded {
     }
 
     fn rests(&self) -> Option<ModelError> {
-        let open = self.breaker().obstacle(mono_us());
-        open.map(|open| self.rests_for(open))
+        self.next.as_ref()?;
+        let open = self.breaker().obstacle(mono_us())?;
+        Some(self.rests_for(open))
     }
 
     fn complete<'a>(

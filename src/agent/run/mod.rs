@@ -26,7 +26,7 @@ mod entries;
 mod connect;
 mod calls;
 mod ending;
-mod asking;
+mod fallback;
 mod walk;
 
 pub(super) use calls::taint;
