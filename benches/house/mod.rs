@@ -134,7 +134,7 @@ impl Caller {
         let begun = start.elapsed();
         let execution = self.launcher.run(order, None).await;
         let run = start.elapsed();
-        let told = self.gate.settle(vec![(running, execution)]).await.expect("settled");
+        let told = self.gate.settle(vec![(running, execution)], None).await.expect("settled").0;
         assert!(told.iter().all(|result| result.record().status.as_str() == "ok"), "{told:?}");
         let settle = start.elapsed();
         let [prepare, decide, commit] = took;
@@ -148,6 +148,7 @@ impl Caller {
             id: session_id.as_str().to_owned(),
             ceiling: self.gate.rules().catalog.manifests().map(|m| m.name.clone()).collect(),
             taint: BTreeSet::new(),
+            seen: BTreeSet::new(),
             tainted_by: Vec::new(),
             calls_used: 0,
             budget: 32,
@@ -172,7 +173,7 @@ impl Caller {
         let prepare = start.elapsed();
         let decided = self.gate.decide(&asking, pending, prepared);
         let decide = start.elapsed();
-        let outcome = self.gate.commit(Vec::new(), vec![decided]).await.expect("committed").pop();
+        let outcome = self.gate.commit(Vec::new(), vec![decided], None).await.expect("committed").0.pop();
         let Some(Outcome::Permit(permit)) = outcome else { panic!("not allowed: {outcome:?}") };
         let commit = start.elapsed();
         let (order, running) = permit.begin().expect("in time");

@@ -103,6 +103,7 @@ pub fn session(catalog: &Catalog) -> Session {
         id: "ses_bench".to_owned(),
         ceiling: catalog.manifests().map(|tool| tool.name.clone()).collect(),
         taint: BTreeSet::new(),
+        seen: BTreeSet::new(),
         tainted_by: Vec::new(),
         calls_used: 3,
         budget: 32,

@@ -110,6 +110,7 @@ impl Agent {
             id: id.to_owned(),
             ceiling: self.gate.rules().catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
             taint: BTreeSet::new(),
+            seen: BTreeSet::new(),
             tainted_by: Vec::new(),
             calls_used: 0,
             budget: i64::from(budget),

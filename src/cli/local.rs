@@ -42,7 +42,7 @@ fn doing(ledger: Ledger) -> impl Fn() -> String + Send {
         let stored = newest.and_then(|seq| ledger.reader().entry(seq).ok().flatten());
         let Some(header) = stored.map(|stored| stored.header) else { return "starting".to_owned() };
         match header.known_kind() {
-            Some(Kind::RunRequest | Kind::CallResult) => "asking the model".to_owned(),
+            Some(Kind::RunRequest | Kind::ModelAsk | Kind::CallResult) => "asking the model".to_owned(),
             Some(Kind::CallDecision | Kind::CallConnect) => {
                 format!("running {}", text::visible_line(header.str("tool").unwrap_or("a tool")))
             }

@@ -2,7 +2,7 @@
 
 use super::home::Home;
 use super::{environment, trusted};
-use crate::types::{Secret, UNNAMED_MODEL};
+use crate::types::{ModelSink, Secret};
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl ModelKeySource {
             let places = vec![KeyPlace::File(home.root.join(file))];
             return Self { places, is_named: true, login: None };
         }
-        let login = home.credentials().join(UNNAMED_MODEL);
+        let login = home.credentials().join(ModelSink::DEFAULT);
         let mut places = vec![KeyPlace::Credential("llm_api_key".to_owned()), KeyPlace::File(login.clone())];
         places.extend(environment::key_variable(wire).map(|name| KeyPlace::Variable(name.to_owned())));
         Self { places, is_named: false, login: Some(login) }

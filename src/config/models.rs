@@ -3,7 +3,7 @@
 use super::home::Home;
 use super::model_key::ModelKeySource;
 use super::raw_models::{RawLlm, RawModel};
-use crate::types::{Price, UNNAMED_MODEL, limits, nearest};
+use crate::types::{ModelSink, Price, limits, nearest};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -107,7 +107,10 @@ impl Models {
             return Err(("llm.use".to_owned(), what));
         }
         if llm.order.is_empty() {
-            return Ok(Self { all: vec![default_model(llm, home)?], order: vec![UNNAMED_MODEL.to_owned()] });
+            return Ok(Self {
+                all: vec![default_model(llm, home)?],
+                order: vec![ModelSink::DEFAULT.to_owned()],
+            });
         }
         check_order(&llm.order, &tables)?;
         let all = tables.into_iter().map(|(name, raw)| model(name, raw, home));
@@ -150,9 +153,9 @@ fn check_tables(tables: &BTreeMap<String, RawModel>) -> Result<(), Refused> {
     if tables.len() > limits::MODELS_MAX {
         return Err(("models".to_owned(), format!("more than {} models", limits::MODELS_MAX)));
     }
-    if tables.contains_key(UNNAMED_MODEL) {
+    if tables.contains_key(ModelSink::DEFAULT) {
         let what = "this is the name of the model that `[llm]` describes: choose another one";
-        return Err((format!("models.{UNNAMED_MODEL}"), what.to_owned()));
+        return Err((format!("models.{}", ModelSink::DEFAULT), what.to_owned()));
     }
     match tables.keys().find(|name| !is_name(name)) {
         Some(name) => {
@@ -198,7 +201,7 @@ fn default_model(llm: RawLlm, home: &Home) -> Result<NamedModel, Refused> {
         addresses: llm.addresses.unwrap_or_default(),
         ..RawModel::default()
     };
-    finish(UNNAMED_MODEL.to_owned(), "llm".to_owned(), key, raw, home)
+    finish(ModelSink::DEFAULT.to_owned(), "llm".to_owned(), key, raw, home)
 }
 
 fn model(name: String, raw: RawModel, home: &Home) -> Result<NamedModel, Refused> {

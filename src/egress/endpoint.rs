@@ -44,6 +44,13 @@ impl Endpoint {
         self.0.host()
     }
 
+    /// The server as `name:port`, with an IPv6 address in brackets.
+    #[must_use]
+    pub fn host_port(&self) -> String {
+        let host = self.0.host_str().unwrap_or_default();
+        format!("{host}:{}", self.0.port_or_known_default().unwrap_or_default())
+    }
+
     pub(super) fn url(&self) -> reqwest::Url {
         self.0.clone()
     }

@@ -17,7 +17,7 @@ use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, Loaded
 use crate::policy::{self, Approved, Counts, Evaluation, Question, Ruling, Session, Shadow};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
-use crate::types::{CallId, DataLabels, Decision, RefusalClass, limits, text};
+use crate::types::{CallId, Decision, RefusalClass, limits, text};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -224,7 +224,7 @@ impl Gate {
             policy: self.rules().bundle.digest(),
             policies: Vec::new(),
             resource: None,
-            labels: Some(DataLabels::tainted(&context.session.taint)),
+            labels: Some(context.session.labels()),
             trusted: None,
             structured: false,
         };
@@ -265,7 +265,7 @@ impl Gate {
             policy: pending.rules.bundle.digest(),
             policies: answer.policies().to_vec(),
             resource: resource_of(&payload),
-            labels: Some(DataLabels::tainted(&context.session.taint)),
+            labels: Some(context.session.labels()),
             trusted: manifest.output_schema.clone().filter(|_| !manifest.untrusted_output),
             structured: manifest.is_structured(),
         };

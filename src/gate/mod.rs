@@ -18,6 +18,7 @@
 //! * `resource`, `subtree`: from the sandbox's claim to what policies see.
 //! * `context`, `decided`, `card`, `question`: the requester of a call, an uncommitted decision,
 //!   and what a person is shown.
+//! * `ask`: requests to language models.
 //! * `decide`, `earlier`, `commit`: decisions, questions that were asked before, and making
 //!   decisions and results durable.
 //! * `recover`, `recall`: open calls after a crash, and the calls of a run read back.
@@ -70,6 +71,12 @@
 //!     par::gate::Granted { ..granted }
 //! }
 //! ```
+//! No other room can forge the permission to send a conversation to a model:
+//! ```compile_fail,E0451
+//! fn clear(permit: par::gate::ModelPermit) -> par::gate::ModelPermit {
+//!     par::gate::ModelPermit { ..permit }
+//! }
+//! ```
 //! No other room can forge a person's approval:
 //! ```compile_fail,E0451
 //! fn consent(asked: par::gate::Asked) -> par::gate::Asked {
@@ -91,6 +98,7 @@ mod exchange;
 mod resource;
 mod subtree;
 mod context;
+mod ask;
 mod decided;
 mod card;
 mod question;
@@ -104,11 +112,13 @@ mod approval;
 pub use approval::answer::Answer;
 pub use approval::error::AnswerError;
 pub use approval::view::Approval;
+pub use ask::{AskOutcome, AskRefusal, ModelAsk};
 pub use context::CallContext;
 pub use counters::{counts, ran};
 pub use decided::Decided;
 pub use facts::CallRecord;
 pub use mint::asked::Asked;
+pub use mint::cleared::ModelPermit;
 pub use mint::granted::{Granted, Refused};
 pub use mint::permit::{Connecting, Lapse, Order, Permit};
 pub use mint::running::Running;

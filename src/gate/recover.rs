@@ -76,7 +76,8 @@ impl Gate {
         if lost.is_empty() {
             return Ok(Vec::new());
         }
-        self.settle(lost).await.map_err(RecoverError::Append)
+        let (results, _) = self.settle(lost, None).await.map_err(RecoverError::Append)?;
+        Ok(results)
     }
 
     fn left_open(&self, seq: u64) -> Result<Running, ReadError> {

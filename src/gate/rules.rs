@@ -43,6 +43,12 @@ pub(super) struct Generation {
 }
 
 impl Generation {
+    /// A generation that stays current, for tests.
+    #[cfg(test)]
+    pub(super) fn for_test() -> Self {
+        Self { own: 0, current: Arc::default() }
+    }
+
     /// Whether nothing has happened since that stops calls of this generation.
     pub(super) fn is_current(&self) -> bool {
         self.current.load(Ordering::SeqCst) == self.own

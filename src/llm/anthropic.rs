@@ -248,8 +248,8 @@ fn count(counted: Option<&Value>) -> TokenUsage {
 mod tests {
     use super::{Messages, out_messages};
     use crate::llm::remote::wire::read;
-    use crate::llm::tests::scripted::unnamed;
-    use crate::llm::{Conversation, ModelReply, Stop};
+    use crate::llm::tests::scripted::{chat, unnamed};
+    use crate::llm::{ModelReply, Stop};
     use crate::types::Digest;
     use proptest::prelude::*;
     use serde_json::{Value, json};
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn content_that_the_server_would_refuse_is_not_sent() {
         let check = |arguments: &str, expect: Value| {
-            let mut conversation = Conversation::new(String::new());
+            let mut conversation = chat("");
             let mut reply = reply(r#"[{"type":"tool_use","id":"a","name":"t","input":{}}]"#, "null");
             reply.text = Some(" ".to_owned());
             reply.calls[0].arguments = arguments.to_owned();

@@ -13,7 +13,7 @@ use super::reply::{ModelReply, Stop};
 use crate::borders::refuses_visibly;
 use crate::egress::Response;
 use crate::secrets::Secrets;
-use crate::types::{Digest, limits, text};
+use crate::types::{Digest, Labelled, limits, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -87,9 +87,14 @@ fn is_bounded(error: ModelError) {
 
 /// The next request, which sends `reply` back.
 fn sent<W: Wire>(reply: ModelReply) -> Value {
-    let mut conversation = Conversation::new(String::new());
-    conversation.push_reply(&SECRETS.clean(reply));
-    let request = ModelRequest { conversation: &conversation, tools: &[], deadline: Duration::from_secs(1) };
+    let mut conversation = Conversation::new(Labelled::trusted(String::new()));
+    conversation.push_reply(&Labelled::trusted(SECRETS.clean(reply)));
+    let request = ModelRequest {
+        conversation: &conversation,
+        tools: &[],
+        deadline: Duration::from_secs(1),
+        permit: None,
+    };
     let written = W::write(&request, "asked", None).expect("a request");
     // Arguments may be nested deeper than this reader goes; the calls are then not compared.
     serde_json::from_slice(&written).unwrap_or_default()

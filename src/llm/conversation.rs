@@ -4,16 +4,24 @@ use super::reply::{ModelReply, Stop};
 use crate::gate::ToolResult;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
+use crate::types::{DataLabels, Labelled};
 
 /// The system prompt and the messages after it, in order. Messages are only appended.
 ///
-/// The caller pushes only what is durable on the ledger, and only text that was searched for
-/// secrets can be pushed.
+/// The caller pushes only what is durable on the ledger. Only text that was searched for secrets
+/// and that carries the labels of its sources can be pushed; the conversation has the labels of all
+/// of it. Text without labels does not compile:
+/// ```compile_fail,E0308
+/// fn unlabelled(chat: &mut par::llm::Conversation, text: par::secrets::Clean<String>) {
+///     chat.push_user(text);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Conversation {
     system: String,
     messages: Vec<Message>,
     bytes: usize,
+    labels: DataLabels,
 }
 
 /// One message.
@@ -42,8 +50,15 @@ pub enum Message {
 impl Conversation {
     /// Starts with `system`, which may be empty.
     #[must_use]
-    pub fn new(system: String) -> Self {
-        Self { bytes: system.len(), system, messages: Vec::new() }
+    pub fn new(system: Labelled<String>) -> Self {
+        let (system, labels) = system.into_parts();
+        Self { bytes: system.len(), system, messages: Vec::new(), labels }
+    }
+
+    /// The labels of everything in it.
+    #[must_use]
+    pub fn labels(&self) -> &DataLabels {
+        &self.labels
     }
 
     /// The system prompt.
@@ -65,18 +80,29 @@ impl Conversation {
     }
 
     /// Appends the person's message.
-    pub fn push_user(&mut self, text: Clean<String>) {
-        self.push(Message::User(text.into_inner()));
+    pub fn push_user(&mut self, text: Labelled<Clean<String>>) {
+        let (text, labels) = text.into_parts();
+        self.push(Message::User(text.into_inner()), &labels);
     }
 
     /// Appends the model's reply; for a refusal without text, its reason.
-    pub fn push_reply(&mut self, reply: &Clean<ModelReply>) {
+    pub fn push_reply(&mut self, reply: &Labelled<Clean<ModelReply>>) {
+        self.push(Self::reply(reply), reply.labels());
+    }
+
+    /// The length of the conversation after `reply` and results of this length, in bytes.
+    #[must_use]
+    pub fn bytes_after(&self, reply: &Labelled<Clean<ModelReply>>, results: usize) -> usize {
+        self.bytes.saturating_add(Self::reply(reply).bytes()).saturating_add(results)
+    }
+
+    fn reply(reply: &ModelReply) -> Message {
         let refusal = match &reply.stop {
             Stop::Refusal(why) => Some(why),
             Stop::EndTurn | Stop::ToolCalls | Stop::Length | Stop::Other(_) => None,
         };
         let text = reply.text.as_ref().or(refusal).cloned();
-        self.push(Message::Reply { text, calls: reply.calls.clone() });
+        Message::Reply { text, calls: reply.calls.clone() }
     }
 
     /// Appends results of the last reply's calls. Only results on the ledger can be appended: only
@@ -84,15 +110,20 @@ impl Conversation {
     pub fn push_results(&mut self, results: Vec<ToolResult>) {
         for result in results {
             let record = result.record();
-            self.push_tool_text(&record.proposed_id, &record.tool, result.text());
+            let (call_id, tool) = (record.proposed_id.clone(), record.tool.clone());
+            self.push(Message::Tool { call_id, tool, text: result.text() }, &record.labels);
         }
     }
 
+    /// Appends a result that is on no ledger.
+    #[cfg(test)]
     pub(super) fn push_tool_text(&mut self, call_id: &str, tool: &str, text: String) {
-        self.push(Message::Tool { call_id: call_id.to_owned(), tool: tool.to_owned(), text });
+        let (call_id, tool) = (call_id.to_owned(), tool.to_owned());
+        self.push(Message::Tool { call_id, tool, text }, &DataLabels::untrusted());
     }
 
-    fn push(&mut self, message: Message) {
+    fn push(&mut self, message: Message, labels: &DataLabels) {
+        self.labels.add(labels);
         self.bytes = self.bytes.saturating_add(message.bytes());
         self.messages.push(message);
     }
@@ -113,12 +144,12 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use super::{Conversation, Message};
-    use crate::llm::tests::scripted::unnamed;
+    use super::Message;
+    use crate::llm::tests::scripted::{chat, unnamed};
     use crate::llm::{ModelReply, Stop, TokenUsage};
     use crate::secrets::SecretCounts;
     use crate::tools::ProposedCall;
-    use crate::types::Digest;
+    use crate::types::{DataLabels, Digest, Labelled};
 
     fn reply(text: Option<&str>, stop: Stop) -> ModelReply {
         ModelReply {
@@ -135,7 +166,7 @@ mod tests {
 
     #[test]
     fn bytes_count_all_that_is_sent() {
-        let mut conversation = Conversation::new("1234".to_owned());
+        let mut conversation = chat("1234");
         assert_eq!(conversation.bytes(), 4);
         conversation.push_user(unnamed("é".to_owned()));
         assert_eq!(conversation.bytes(), 6);
@@ -146,9 +177,28 @@ mod tests {
         assert_eq!(conversation.messages().len(), 3);
     }
 
+    /// What a conversation is made of gives it its labels, and nothing takes one away (L1).
+    #[test]
+    fn a_conversation_has_the_labels_of_everything_in_it() {
+        let class = |word: &str| DataLabels { seen: [word.to_owned()].into(), ..DataLabels::default() };
+        let mut conversation = chat("1234");
+        assert_eq!(*conversation.labels(), DataLabels::default());
+        let (text, _) = unnamed("hello".to_owned()).into_parts();
+        conversation.push_user(Labelled::new(text, class("asked")));
+        conversation.push_tool_text("1", "ab", "{}".to_owned());
+        let mut expect = DataLabels::untrusted();
+        expect.add(&class("asked"));
+        assert_eq!(*conversation.labels(), expect);
+        let (answer, _) = unnamed(reply(Some("ok"), Stop::EndTurn)).into_parts();
+        conversation.push_reply(&Labelled::new(answer, class("said")));
+        conversation.push_user(unnamed("thanks".to_owned()));
+        expect.add(&class("said"));
+        assert_eq!(*conversation.labels(), expect);
+    }
+
     #[test]
     fn a_refusal_is_remembered_by_its_reason() {
-        let mut conversation = Conversation::new(String::new());
+        let mut conversation = chat("");
         conversation.push_reply(&unnamed(reply(None, Stop::Refusal("no".to_owned()))));
         assert!(matches!(conversation.messages(), [Message::Reply { text: Some(text), .. }] if text == "no"));
     }

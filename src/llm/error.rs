@@ -45,6 +45,9 @@ pub enum ModelErrorKind {
     NotConfigured,
     /// It failed too often just before, and was not asked.
     Resting,
+    /// Nothing was sent: the rules were exchanged since they allowed it, or they did not decide
+    /// about this conversation.
+    NotPermitted,
 }
 
 impl ModelError {
@@ -61,6 +64,17 @@ impl ModelError {
 
     pub(super) fn resting(message: String) -> Self {
         Self { kind: ModelErrorKind::Resting, retryable: true, ..Self::not_configured(message) }
+    }
+
+    pub(super) fn not_permitted() -> Self {
+        Self {
+            kind: ModelErrorKind::NotPermitted,
+            message: "the request was not sent: the rules in force have not allowed it".to_owned(),
+            retryable: false,
+            raw: None,
+            found: SecretCounts::default(),
+            retry_after: None,
+        }
     }
 
     /// An answer that is not a valid reply. Not yet [`bounded`](Self::bounded).
@@ -108,7 +122,7 @@ impl ModelError {
             | ModelErrorKind::NotConfigured
             | ModelErrorKind::Resting => true,
             ModelErrorKind::Status(status) => matches!(status, 401..=404 | 408 | 409 | 429 | 500..=599),
-            ModelErrorKind::Malformed | ModelErrorKind::TooLarge => false,
+            ModelErrorKind::Malformed | ModelErrorKind::TooLarge | ModelErrorKind::NotPermitted => false,
         }
     }
 

@@ -5,6 +5,7 @@ use super::error::ModelError;
 use super::proposer::Proposer;
 use super::provider::{BoxFuture, ModelRequest, Provider};
 use super::reply::ModelReply;
+use crate::types::ModelSink;
 use crate::types::clock::mono_us;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -69,6 +70,10 @@ impl Provider for Guarded {
 
     fn named(&self) -> Option<&str> {
         Some(&self.name)
+    }
+
+    fn sink(&self) -> Option<&ModelSink> {
+        self.provider.sink()
     }
 
     fn next(&self) -> Option<Arc<dyn Provider>> {

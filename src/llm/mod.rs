@@ -11,6 +11,7 @@
 //!
 //! * `provider`: the trait, and the request. `conversation`: the messages. `reply`, `error`: the
 //!   outcome. `proposer`: a run's source of calls.
+//! * `probe`: a request outside any run.
 //! * `settings`: the configuration of a provider. `choose`: builds a provider from it.
 //! * `remote/`: everything that protocols share. `openai`, `anthropic`: the protocols.
 //! * `offline/`, `direct`: providers without a model.
@@ -19,6 +20,7 @@
 mod error;
 mod reply;
 mod conversation;
+mod probe;
 mod proposer;
 mod provider;
 mod settings;

@@ -2,8 +2,11 @@
 
 use super::conversation::Conversation;
 use super::error::ModelError;
+use super::probe;
 use super::proposer::Proposer;
 use super::reply::ModelReply;
+use crate::gate::ModelPermit;
+use crate::types::ModelSink;
 use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,6 +28,11 @@ pub trait Provider: Send + Sync {
     /// The configured model.
     fn model(&self) -> &str;
 
+    /// Where a request goes; `None` if it goes nowhere. Each request to a sink needs a permit.
+    fn sink(&self) -> Option<&ModelSink> {
+        None
+    }
+
     /// The name of the model in the configuration; `None` without one, for a substitute of a model.
     fn named(&self) -> Option<&str> {
         None
@@ -38,6 +46,16 @@ pub trait Provider: Send + Sync {
     /// Why it is not asked now: it failed too often just before.
     fn rests(&self) -> Option<ModelError> {
         None
+    }
+
+    /// Sends one constant question, outside any run and without a permit: it contains nothing of this
+    /// host. Shows whether the model answers.
+    fn probe(&self, deadline: Duration) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
+        Box::pin(async move {
+            let conversation = probe::conversation();
+            self.complete(&ModelRequest { conversation: &conversation, tools: &[], deadline, permit: None })
+                .await
+        })
     }
 
     /// Requests the next reply, within the request's deadline. Retries temporary failures; dropping
@@ -55,6 +73,9 @@ pub struct ModelRequest<'a> {
     pub tools: &'a [ToolOffer],
     /// For all attempts together, from now.
     pub deadline: Duration,
+    /// Permission to send the conversation to [`Provider::sink`]. Without one, or with one for
+    /// another sink or for fewer labels, nothing is sent.
+    pub permit: Option<&'a ModelPermit>,
 }
 
 /// A tool as the model sees it.

@@ -4,6 +4,7 @@
 //! matching. [`Bundle::load`] is therefore in this module: no bundle leaves the room before it has
 //! passed.
 
+use super::ask::ACTION;
 use super::load::bundle::Bundle;
 use super::load::error::{PolicyError, SourceFile, whole};
 use super::power::{GROUP, Power};
@@ -20,6 +21,8 @@ pub(super) enum CanaryError {
     Class(String),
     #[error("`{0}` is not known to be a power")]
     Power(&'static str),
+    #[error("the action `{ACTION}` is not known, or a permit of tools would cover it")]
+    Ask,
     #[error("a request that `{expected}` must deny was answered by {by:?}")]
     NotDenied { expected: String, by: BTreeSet<String> },
     #[error("a slice answered with {slice:?}, and all policies with {all:?}")]
@@ -54,6 +57,9 @@ impl Bundle {
     /// also with all policies and all of Cedar's checks.
     pub(super) fn canary(&self, catalog: &Catalog) -> Result<(), CanaryError> {
         self.canary_powers()?;
+        if !self.actions.is_alone(ACTION) {
+            return Err(CanaryError::Ask);
+        }
         for (at, manifest) in catalog.manifests().enumerate() {
             if !self.actions.holds(&manifest.name, manifest.class.as_str()) {
                 return Err(CanaryError::Class(manifest.name.clone()));

@@ -14,6 +14,7 @@
 //! # Layout
 //!
 //! * `power`, `uses`: the powers of the API, and one use of a power.
+//! * `ask`: the action of requests to language models.
 //! * `request/`: what is asked, and the Cedar request built from it.
 //! * `load/`: from files to a bundle.
 //! * `decide/`: decisions under a bundle.
@@ -23,6 +24,7 @@
 
 mod power;
 mod uses;
+mod ask;
 mod request;
 mod load;
 mod decide;
@@ -30,6 +32,7 @@ mod canary;
 mod testing;
 mod tell;
 
+pub use ask::ACTION as MODEL_ASK;
 pub use decide::decision::Evaluation;
 pub use decide::explain::{Considered, nearest};
 pub use decide::nearest::NearestPermit;
@@ -44,8 +47,10 @@ pub use load::suite::case::CasePlace;
 pub use load::suite::file::Suite;
 pub use power::{HeldOver, Power};
 pub use request::groups::Groups;
-pub use request::labels::{Labelled, Labels};
-pub use request::question::{Approved, Counts, Question, Resource, Session, TaintSource, UNTRUSTED};
+pub use request::labels::{GivenLabel, Labels};
+pub use request::question::{
+    Approved, AskQuestion, Counts, Question, Resource, Session, TaintSource, UNTRUSTED,
+};
 pub use tell::diff::{Flip, Side, SideRuling, flips};
 pub use tell::fmt::formatted;
 pub use testing::case_diff::CaseChanges;

@@ -280,6 +280,9 @@ pub const MODEL_KEY_BYTES_MAX: usize = 4_096;
 /// Tokens in one reply, by default, for a server that requires the number: every model allows as
 /// many, and most finish them within [`MODEL_MS_MAX`].
 pub const REPLY_TOKENS_MAX: u32 = 4_096;
+/// Bytes of text and JSON that count as one token when tokens are estimated. Most models have more
+/// bytes in a token, so the estimate is rather too high.
+pub const BYTES_PER_TOKEN: usize = 3;
 /// Attempts at one request to the model.
 pub const MODEL_TRIES_MAX: u32 = 3;
 /// Longest delay between two attempts, in milliseconds; if a server asks for more, there is no

@@ -12,8 +12,8 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display. `nearest`: the known word that a mistyped one stands for.
-//! * `labels`: where stored data comes from. `price`: prices of models, and
-//!   money. `model_name`: the name of an unnamed model.
+//! * `labels`: where stored data comes from. `sink`: where it may leave this host. `price`: prices of
+//!   models, and money.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
 //! * `shares`: a semaphore with a bound for each key.
@@ -29,12 +29,12 @@ pub mod host;
 pub mod id;
 pub mod json;
 pub mod level;
-mod model_name;
 mod nearest;
 mod price;
 pub mod secret;
 pub mod shares;
 pub mod labels;
+pub mod sink;
 pub mod step;
 pub mod run_status;
 #[cfg(test)]
@@ -44,13 +44,13 @@ pub use channel::Channel;
 pub use digest::Digest;
 pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
-pub use labels::{DataLabels, UNTRUSTED};
+pub use labels::{DataLabels, Labelled, UNTRUSTED};
 pub use level::Level;
-pub use model_name::UNNAMED_MODEL;
 pub use nearest::nearest;
 pub use price::{Money, Price};
 pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};
+pub use sink::ModelSink;
 pub use step::{Decision, RefusalClass, StepStatus};
 pub use version::VERSION;

@@ -27,7 +27,7 @@ struct Proof {
     sibling: &'static str,
 }
 
-const PROOFS: [Proof; 11] = [
+const PROOFS: [Proof; 12] = [
     proof("ledger::Receipt", "seq", "7", "ledger/write/writer.rs"),
     proof("gate::Permit", "not_after_us", "u64::MAX", "gate/commit.rs"),
     proof("gate::Running", "decision", "7", "gate/mint/permit.rs"),
@@ -35,6 +35,7 @@ const PROOFS: [Proof; 11] = [
     proof("gate::ToolResult", "seq", "7", "gate/recall.rs"),
     proof("gate::Waiting", "seq", "7", "gate/commit.rs"),
     proof("gate::Asked", "grant", "None", "gate/recall.rs"),
+    proof("gate::ModelPermit", "seq", "7", "gate/ask.rs"),
     proof("gate::Granted", "policies", "Vec::new()", "gate/power.rs"),
     proof("auth::Principal", "expires_us", "None", "auth/authority.rs"),
     proof("tools::ValidCall", "canonical", "String::new()", "tools/numbers.rs"),

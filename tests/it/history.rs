@@ -145,6 +145,7 @@ fn session(id: &SessionId, catalog: &Catalog, at: usize) -> Session {
         id: id.as_str().to_owned(),
         ceiling: catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
         taint: BTreeSet::new(),
+        seen: BTreeSet::new(),
         tainted_by: Vec::new(),
         calls_used: (at % SESSION) as i64,
         budget: 32,

@@ -2,6 +2,7 @@
 //! and a result are on the ledger, nothing leaks, and the next request is answered.
 
 mod arguments;
+mod ask;
 mod harm;
 
 use crate::support::{Server, TestHome, text, until};

@@ -14,7 +14,7 @@ use crate::llm::{Conversation, ModelReply, Stop};
 use crate::policy::{Door, Via};
 use crate::secrets::{self, Clean};
 use crate::tools::ProposedCall;
-use crate::types::{Channel, DataLabels, Digest, RunId, SessionId, UNNAMED_MODEL, limits};
+use crate::types::{Channel, DataLabels, Digest, Labelled, ModelSink, RunId, SessionId, limits};
 use std::collections::VecDeque;
 
 /// Headers read under one lock of the reader, so that other readers get their turn.
@@ -56,13 +56,13 @@ pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, R
         let stored = entry(agent.ledger(), header.seq)?;
         recalled
             .answered_by
-            .extend(payload::<ModelReplyPayload>(&stored)?.named.filter(|name| name != UNNAMED_MODEL));
+            .extend(payload::<ModelReplyPayload>(&stored)?.named.filter(|name| name != ModelSink::DEFAULT));
         let reply = reply(&stored, &mut recalled.usage)?;
         // What the model had read when it wrote this, as recorded then.
         let labels = header.labels().unwrap_or_else(DataLabels::untrusted);
-        recalled.begun.session.taint.extend(labels.taint);
+        recalled.begun.session = recalled.begun.session.after(&labels);
         recalled.rounds += 1;
-        add_reply(&mut recalled, agent.secrets().clean(reply), &mut calls);
+        add_reply(&mut recalled, Labelled::new(agent.secrets().clean(reply), labels), &mut calls);
     }
     Ok(FoundRun::Ready(Box::new(recalled), provider))
 }
@@ -130,10 +130,12 @@ fn begun(
         None if is_of_key => Via::Http,
         None => Via::Local,
     };
-    let mut conversation = Conversation::new(run::SYSTEM.to_owned());
+    let mut conversation = Conversation::new(Labelled::trusted(run::SYSTEM.to_owned()));
     let asked_for = agent.secrets().clean(asked.message.clone());
     let message = String::clone(&asked_for);
-    conversation.push_user(asked_for);
+    // Labelled as recorded: the request came before everything else that the run read.
+    let labels = request.header.labels().unwrap_or_else(DataLabels::untrusted);
+    conversation.push_user(Labelled::new(asked_for, labels));
     let session = agent.session(session_id.as_str(), calls_max);
     Ok(RecalledRun {
         begun: Begun {
@@ -157,7 +159,7 @@ fn begun(
 /// A reply of the model, read from its entry.
 fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
     let recorded: ModelReplyPayload = payload(stored)?;
-    run::add(usage, recorded.input_tokens, recorded.output_tokens);
+    usage.add(recorded.input_tokens, recorded.output_tokens);
     let call = |CallProposed { id, tool, arguments }| ProposedCall { id, tool, arguments };
     Ok(ModelReply {
         text: recorded.text,
@@ -173,7 +175,11 @@ fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
 
 /// Adds a reply and the outcomes of its calls: to the conversation if all are settled, otherwise as
 /// the open reply. The decisions follow the reply on the ledger, in the order of its calls.
-fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut VecDeque<gate::Recalled>) {
+fn add_reply(
+    recalled: &mut RecalledRun,
+    reply: Labelled<Clean<ModelReply>>,
+    calls: &mut VecDeque<gate::Recalled>,
+) {
     let mut parts = Vec::with_capacity(reply.calls.len());
     for call in &reply.calls {
         let at = match calls.pop_front() {

@@ -37,6 +37,10 @@ fn reply(agent: &Agent, run: RunId, owner: &str) -> Result<Option<Draft>, Recove
     let found = views::find(agent.ledger(), &run, |_| true).map_err(RecoverError::Read)?;
     let Some(mut reply) = found else { return Ok(None) };
     let first = reply.ledger.take().map_or(0, |range| range.first);
+    let lost = views::unanswered(agent.ledger(), &run, first).map_err(RecoverError::Read)?;
+    reply.usage.model_calls += lost.model_calls;
+    reply.usage.input_tokens = reply.usage.input_tokens.saturating_add(lost.input_tokens);
+    reply.usage.output_tokens = reply.usage.output_tokens.saturating_add(lost.output_tokens);
     reply.status = RunStatus::Interrupted;
     reply.answer = Some("interrupted: the server ended before the run did".to_owned());
     reply.said_by = Some(AnswerBy::Par);

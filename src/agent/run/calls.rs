@@ -15,7 +15,15 @@ use std::collections::BTreeMap;
 impl RunWalk<'_> {
     /// Handles a group of calls: prepares and decides them in order, commits the decisions
     /// together, runs the calls in parallel and settles them together.
-    pub(super) async fn group(&mut self, before: Vec<Draft>, parts: &mut [Part]) -> Result<(), AppendError> {
+    ///
+    /// `next` is given for the last group of a reply: the length of the conversation before the
+    /// results of this group. The request to the model that follows is then recorded with them.
+    pub(super) async fn group(
+        &mut self,
+        before: Vec<Draft>,
+        parts: &mut [Part],
+        next: Option<usize>,
+    ) -> Result<(), AppendError> {
         let mut decided = Vec::with_capacity(parts.len());
         let mut places = Vec::with_capacity(parts.len());
         for part in parts.iter_mut() {
@@ -34,7 +42,9 @@ impl RunWalk<'_> {
             places.push(part);
         }
         // Wait 2: reply and decisions are durable before anything runs.
-        let outcomes = self.agent.gate().commit(before, decided).await?;
+        let ask = next.and_then(|bytes| self.next_ask(bytes));
+        let (outcomes, cleared) = self.agent.gate().commit(before, decided, ask).await?;
+        let mut waits = false;
         let (mut permits, mut running, mut steps) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (place, (part, outcome)) in places.into_iter().zip(outcomes).enumerate() {
             match outcome {
@@ -43,6 +53,7 @@ impl RunWalk<'_> {
                     running.push((place, part));
                 }
                 Outcome::Wait(waiting) => {
+                    waits = true;
                     steps.insert(place, waiting.record().clone());
                 }
                 Outcome::Refused(result) => {
@@ -51,10 +62,16 @@ impl RunWalk<'_> {
                 }
             }
         }
+        self.cleared = cleared;
         if !permits.is_empty() {
             let ran = self.execute(permits).await;
+            let refused: usize =
+                steps.values().map(|record: &CallRecord| record.result.to_string().len()).sum();
+            let ask = next.filter(|_| !waits).and_then(|bytes| self.next_ask(bytes.saturating_add(refused)));
             // Wait 3: results are durable before the model reads them.
-            for ((place, part), result) in running.into_iter().zip(self.agent.gate().settle(ran).await?) {
+            let (results, cleared) = self.agent.gate().settle(ran, ask).await?;
+            self.cleared = cleared;
+            for ((place, part), result) in running.into_iter().zip(results) {
                 steps.insert(place, result.record().clone());
                 part.at = PartState::Settled(Box::new(result));
             }
@@ -136,8 +153,11 @@ pub(super) fn is_read(agent: &Agent, tool: &str) -> bool {
 
 /// Taints the session after a result that the model reads.
 pub(in crate::agent) fn taint(session: &mut Session, record: &CallRecord) {
-    let Some(result) = record.result_seq.filter(|_| record.labels.is_tainted()) else { return };
-    session.taint.extend(record.labels.taint.iter().cloned());
+    let Some(result) = record.result_seq else { return };
+    *session = session.after(&record.labels);
+    if !record.labels.is_tainted() {
+        return;
+    }
     let source = TaintSource {
         tool: record.tool.clone(),
         resource: record.resource.clone().unwrap_or_default(),

@@ -3,6 +3,7 @@
 use super::state::RunWalk;
 use crate::agent::api::{AnswerBy, RunReply, RunStatus};
 use crate::agent::views;
+use crate::gate::AskRefusal;
 use crate::ledger::{AppendError, Draft};
 use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Stop};
 use crate::secrets::Clean;
@@ -22,6 +23,12 @@ impl WalkEnd {
     pub(super) fn limit(name: &'static str, before: Vec<Draft>) -> Self {
         let answer = Some(format!("the run reached its limit `{name}`"));
         Self { before, status: RunStatus::Limit, answer, said_by: AnswerBy::Par, limit: Some(name) }
+    }
+
+    /// The rules do not allow the conversation to be sent to the model.
+    pub(super) fn not_permitted(refusal: &AskRefusal) -> Self {
+        let answer = Some(refusal.to_string());
+        Self { before: Vec::new(), status: RunStatus::Denied, answer, said_by: AnswerBy::Par, limit: None }
     }
 
     pub(super) fn full() -> Self {

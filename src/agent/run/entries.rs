@@ -1,7 +1,6 @@
 //! The entries of a run: its request, the model's replies and its errors.
 
 use super::state::RunWalk;
-use crate::agent::api::Usage;
 use crate::ledger::payload::{
     CallProposed, ModelErrorPayload, ModelReplyPayload, RunRequestPayload, StopReason,
 };
@@ -9,7 +8,6 @@ use crate::ledger::{Draft, Payload};
 use crate::llm::{ModelError, ModelReply, Stop};
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
-use crate::types::DataLabels;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -80,17 +78,10 @@ impl RunWalk<'_> {
             session: Some(self.session_id.clone()),
             principal: Some(self.principal.id()),
             policy: Some(self.agent.gate().rules().bundle.digest()),
-            labels: Some(DataLabels::tainted(&self.session.taint)),
+            labels: Some(self.session.labels()),
             ..Draft::new(payload)
         }
     }
-}
-
-/// Adds the usage of one reply.
-pub(in crate::agent) fn add(usage: &mut Usage, input_tokens: u64, output_tokens: u64) {
-    usage.model_calls += 1;
-    usage.input_tokens = exact(usage.input_tokens.saturating_add(input_tokens));
-    usage.output_tokens = exact(usage.output_tokens.saturating_add(output_tokens));
 }
 
 /// A server's own count, limited to the integers that every JSON reader reads exactly.

@@ -2,56 +2,80 @@
 
 use super::ending::WalkEnd;
 use super::state::RunWalk;
-use crate::ledger::Draft;
-use crate::llm::{ModelReply, ModelRequest};
+use crate::ledger::AppendError;
+use crate::llm::{ModelErrorKind, ModelReply, ModelRequest, Provider};
 use crate::secrets::Clean;
-use crate::types::UNNAMED_MODEL;
-use crate::types::clock;
+use crate::types::{Labelled, ModelSink, clock, limits};
+use std::sync::Arc;
+
+/// A reply with the labels of all that the model has read, or the end of the run.
+pub(super) type Answered = Result<Labelled<Clean<ModelReply>>, WalkEnd>;
 
 impl RunWalk<'_> {
-    /// Asks the first model that is in service. If one turns out not to be, the next one is asked.
-    /// Returns the reply and the entries of the models that failed before.
+    /// The first model that is in service, as far as is known.
+    pub(super) fn ready(&self) -> Arc<dyn Provider> {
+        in_service(self.provider.clone())
+    }
+
+    /// The name of the model that `provider` is asked in the place of, if it is not the first.
+    pub(super) fn in_place_of(&self, provider: &dyn Provider) -> Option<&str> {
+        self.provider.named().filter(|first| provider.named() != Some(*first))
+    }
+
+    /// Asks the first model that is in service. If it turns out not to be, the next one is asked,
+    /// which is another decision of the rules with a commit of its own.
     ///
-    /// A model that failed too often just before is passed over without an entry. Only a failure of
-    /// the service leads to another model, never what the request or the reply says.
-    pub(super) async fn reply(&mut self) -> Result<(Clean<ModelReply>, Vec<Draft>), WalkEnd> {
-        let mut failed = Vec::new();
-        let mut provider = self.provider.clone();
+    /// A model that failed too often just before is passed over. Only a failure of the service
+    /// leads to another model, never what the request or the reply says.
+    pub(super) async fn reply(&mut self) -> Result<Answered, AppendError> {
+        let (mut provider, mut tried) = (self.ready(), 0);
+        let mut cleared = self.cleared(&*provider).await?;
         loop {
-            let next = provider.next();
-            if let (Some(next), Some(_)) = (&next, provider.rests()) {
-                provider = next.clone();
-                continue;
-            }
+            let permit = match cleared {
+                Ok(permit) => permit,
+                Err(ended) => return Ok(Err(ended)),
+            };
             self.asked = provider.clone();
             let asked = ModelRequest {
                 conversation: &self.conversation,
                 tools: &self.offers,
                 deadline: self.model_deadline(),
+                permit: permit.as_ref(),
             };
             // Text and arguments are assembled from pieces and escapes: secrets are searched for in
             // the final form.
             let error = match provider.complete(&asked).await {
                 Ok(reply) => {
-                    let name = provider.named().filter(|name| *name != UNNAMED_MODEL);
+                    let name = provider.named().filter(|name| *name != ModelSink::DEFAULT);
                     self.answered_by.extend(name.map(str::to_owned));
-                    return Ok((self.agent.secrets().clean(reply), failed));
+                    let reply = self.agent.secrets().clean(reply);
+                    return Ok(Ok(Labelled::new(reply, self.conversation.labels().clone())));
                 }
                 Err(error) => error,
             };
-            match next {
-                Some(next) if error.is_of_service() && clock::mono_us() < self.end_us => {
-                    let (name, then) = (provider.named(), next.named());
-                    tracing::warn!(run = %self.run, model = name, next = then, %error, "a model is not in service");
-                    failed.push(self.error_draft(&error));
-                    provider = next;
-                }
-                _ => {
-                    let ended = self.model_failed(&error);
-                    failed.extend(ended.before);
-                    return Err(WalkEnd { before: failed, ..ended });
-                }
+            tried += 1;
+            if error.kind == ModelErrorKind::NotPermitted && tried < limits::MODEL_TRIES_MAX {
+                // The rules were exchanged since they allowed it: those of now are asked.
+                cleared = self.cleared(&*provider).await?;
+                continue;
             }
+            let Some(next) =
+                provider.next().filter(|_| error.is_of_service() && clock::mono_us() < self.end_us)
+            else {
+                return Ok(Err(self.model_failed(&error)));
+            };
+            let (failed, next) = (provider.named(), in_service(next));
+            tracing::warn!(run = %self.run, model = failed, next = next.named(), %error, "a model is not in service");
+            cleared = self.clear(vec![self.error_draft(&error)], next.sink(), failed).await?;
+            (provider, tried) = (next, 0);
         }
     }
+}
+
+/// `provider`, or the first one after it that does not rest. The last one never does.
+fn in_service(mut provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+    while let (Some(next), Some(_)) = (provider.next(), provider.rests()) {
+        provider = next;
+    }
+    provider
 }

@@ -17,6 +17,7 @@
 //! * `connect`: a call with its connections
 //! * `calls`: the calls of a reply
 //! * `ending`: the end and the reply
+//! * `asking`: requests to the model
 //! * `walk`: the loop
 
 mod prompt;
@@ -26,11 +27,11 @@ mod entries;
 mod connect;
 mod calls;
 mod ending;
+mod asking;
 mod fallback;
 mod walk;
 
 pub(super) use calls::taint;
-pub(super) use entries::add;
 pub(super) use prompt::SYSTEM;
 pub(super) use turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
 pub(super) use walk::{resume, walk};

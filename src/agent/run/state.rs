@@ -5,11 +5,11 @@ use super::turn::Begun;
 use crate::agent::api::{Step, Usage};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
-use crate::gate::CallContext;
+use crate::gate::{AskOutcome, CallContext};
 use crate::llm::{Conversation, Provider, ToolOffer};
 use crate::policy::{Door, Session};
 use crate::tools::Manifest;
-use crate::types::{Channel, RunId, SessionId, clock, limits};
+use crate::types::{Channel, Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// One active run.
@@ -32,9 +32,13 @@ pub(super) struct RunWalk<'a> {
     pub(super) session: Session,
     /// The tools last offered to the model.
     pub(super) offers: Vec<ToolOffer>,
+    /// Their length as JSON.
+    pub(super) offers_bytes: usize,
     /// The text that accompanied the calls of the model's last reply.
     pub(super) said: Option<String>,
     pub(super) conversation: Conversation,
+    /// What was decided about the next request to the model, if a commit took it along.
+    pub(super) cleared: Option<AskOutcome>,
     pub(super) steps: Vec<Step>,
     pub(super) usage: Usage,
     /// Number of the model's replies so far.
@@ -65,10 +69,13 @@ impl<'a> RunWalk<'a> {
             provider,
             run,
             session_id,
+            offers_bytes: length(&offers),
             offers,
             said: None,
             session,
-            conversation: Conversation::new(prompt::SYSTEM.to_owned()),
+            // Text of this program.
+            conversation: Conversation::new(Labelled::trusted(prompt::SYSTEM.to_owned())),
+            cleared: None,
             steps: Vec::new(),
             usage: Usage::default(),
             rounds: 0,
@@ -89,6 +96,12 @@ impl<'a> RunWalk<'a> {
             said: self.said.as_deref(),
         }
     }
+}
+
+/// About the length of the tools as JSON, in bytes.
+pub(super) fn length(offers: &[ToolOffer]) -> usize {
+    let one = |offer: &ToolOffer| offer.name.len() + offer.summary.len() + offer.input.to_string().len();
+    offers.iter().map(one).sum()
 }
 
 /// The tools in the form that a model receives.

@@ -7,7 +7,7 @@ use crate::llm::{Conversation, ModelReply};
 use crate::policy::{Door, Session};
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
-use crate::types::{Channel, RunId, SessionId};
+use crate::types::{Channel, Labelled, RunId, SessionId};
 
 /// What is fixed when a run begins.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ pub(in crate::agent) struct RecalledRun {
 /// A reply of the model in progress: its calls, and the entries for the next commit.
 #[derive(Debug)]
 pub(in crate::agent) struct OpenTurn {
-    pub(in crate::agent) reply: Clean<ModelReply>,
+    /// With the labels of what the model had read when it wrote it.
+    pub(in crate::agent) reply: Labelled<Clean<ModelReply>>,
     pub(in crate::agent) parts: Vec<Part>,
     pub(in crate::agent) before: Vec<Draft>,
 }
@@ -52,6 +53,16 @@ pub(in crate::agent) struct OpenTurn {
 pub(in crate::agent) struct Part {
     pub(in crate::agent) call: ProposedCall,
     pub(in crate::agent) at: PartState,
+}
+
+impl Part {
+    /// The length of what the model reads of it, if it is settled.
+    pub(super) fn told_bytes(&self) -> usize {
+        match &self.at {
+            PartState::Settled(result) => result.text().len(),
+            PartState::Fresh | PartState::Again(_) | PartState::Waiting => 0,
+        }
+    }
 }
 
 /// The progress of a call.

@@ -2,16 +2,16 @@
 
 use super::calls::{groups, is_read};
 use super::ending::WalkEnd;
-use super::entries;
 use super::state::{self, RunWalk};
 use super::turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
 use crate::agent::api::{AnswerBy, RunError, RunReply, RunRequest, RunStatus};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
-use crate::ledger::AppendError;
-use crate::llm::Provider;
+use crate::ledger::{AppendError, Receipt};
+use crate::llm::{ModelReply, Provider};
 use crate::policy::Door;
-use crate::types::{RunId, SessionId, clock, limits};
+use crate::secrets::Clean;
+use crate::types::{Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// Walks `request` to its reply. Returns after the reply is durable.
@@ -66,10 +66,14 @@ impl RunWalk<'_> {
     async fn begin(&mut self, request: RunRequest) -> Result<RunReply, AppendError> {
         // Wait 1: the request is durable before the model is asked.
         let message = self.agent.secrets().clean(request.message);
-        let asked = self.agent.ledger().append_one(self.request_draft(&message)).await?;
-        self.first = asked.seq();
         self.message.clone_from(&message);
-        self.conversation.push_user(message);
+        let before = vec![self.request_draft(&message)];
+        let next = self.next_ask(self.conversation.bytes().saturating_add(message.len()));
+        let (asked, cleared) = self.agent.gate().ask_model(before, next).await?;
+        self.first = asked.first().map_or(0, Receipt::seq);
+        self.cleared = cleared;
+        // A person's own words.
+        self.conversation.push_user(Labelled::trusted(message));
         match self.go(None).await {
             // Nothing was decided, so nothing runs. The end of the run is written as soon as there
             // is space.
@@ -84,7 +88,7 @@ impl RunWalk<'_> {
         let ended = loop {
             let turn = match next.take() {
                 Some(turn) => turn,
-                None => match self.ask().await {
+                None => match self.ask().await? {
                     Ok(turn) => turn,
                     Err(ended) => break ended,
                 },
@@ -97,21 +101,29 @@ impl RunWalk<'_> {
     }
 
     /// Asks the model. Returns a reply with calls, or the end of the run.
-    async fn ask(&mut self) -> Result<OpenTurn, WalkEnd> {
+    async fn ask(&mut self) -> Result<Result<OpenTurn, WalkEnd>, AppendError> {
         if let Some(limit) = self.limit_reached() {
-            return Err(WalkEnd::limit(limit, Vec::new()));
+            return Ok(Err(WalkEnd::limit(limit, Vec::new())));
         }
         self.rounds += 1;
         // What the session has read since may have narrowed the tools that it may use.
         let offers = state::offers(self.agent, self.principal, &self.session);
         let are_others =
             offers.iter().map(|offer| &offer.name).ne(self.offers.iter().map(|offer| &offer.name));
-        self.offers = offers;
-        let (reply, mut before) = self.reply().await?;
-        entries::add(&mut self.usage, reply.usage.input_tokens, reply.usage.output_tokens);
-        before.push(self.reply_draft(&reply, are_others));
+        (self.offers_bytes, self.offers) = (state::length(&offers), offers);
+        let reply = match self.reply().await? {
+            Ok(reply) => reply,
+            Err(ended) => return Ok(Err(ended)),
+        };
+        Ok(self.open(reply, are_others))
+    }
+
+    /// A reply with calls, or the end of the run.
+    fn open(&mut self, reply: Labelled<Clean<ModelReply>>, are_others: bool) -> Result<OpenTurn, WalkEnd> {
+        self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
+        let before = vec![self.reply_draft(&reply, are_others)];
         if reply.calls.is_empty() {
-            return Err(self.answered(reply, before));
+            return Err(self.answered(reply.into_parts().0, before));
         }
         if reply.calls.len() > limits::REPLY_CALLS_MAX {
             return Err(WalkEnd::limit("reply_calls_max", before));
@@ -126,10 +138,12 @@ impl RunWalk<'_> {
         let OpenTurn { reply, mut parts, mut before } = turn;
         self.said.clone_from(&reply.text);
         let agent = self.agent;
-        for group in groups(&mut parts, |part| is_read(agent, &part.call.tool)) {
-            if group.iter().all(|part| matches!(part.at, PartState::Settled(_))) {
-                continue;
-            }
+        let mut told: usize = parts.iter().map(Part::told_bytes).sum();
+        let mut open: Vec<&mut [Part]> = groups(&mut parts, |part| is_read(agent, &part.call.tool))
+            .filter(|group| is_open(group))
+            .collect();
+        let last = open.len().saturating_sub(1);
+        for (at, group) in open.iter_mut().enumerate() {
             if clock::mono_us() >= self.end_us {
                 return Ok(Some(WalkEnd::limit("run_ms_max", before)));
             }
@@ -137,7 +151,11 @@ impl RunWalk<'_> {
             if self.session.calls_used + i64::try_from(fresh).unwrap_or(i64::MAX) > self.session.budget {
                 return Ok(Some(WalkEnd::limit("calls_per_run_max", before)));
             }
-            self.group(std::mem::take(&mut before), group).await?;
+            // The next request to the model rides in the last commit before it.
+            let next = (at == last).then(|| self.conversation.bytes_after(&reply, told));
+            told = told.saturating_sub(group.iter().map(Part::told_bytes).sum());
+            self.group(std::mem::take(&mut before), group, next).await?;
+            told = told.saturating_add(group.iter().map(Part::told_bytes).sum());
             // Later calls may depend on these: they wait too.
             if group.iter().any(|part| matches!(part.at, PartState::Waiting)) {
                 let answer = Some("a call waits for a person's approval".to_owned());
@@ -150,6 +168,7 @@ impl RunWalk<'_> {
                 }));
             }
         }
+        drop(open);
         let results = parts.into_iter().filter_map(|part| match part.at {
             PartState::Settled(result) => Some(*result),
             PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
@@ -159,4 +178,9 @@ impl RunWalk<'_> {
         self.conversation.push_results(results.collect());
         Ok(None)
     }
+}
+
+/// Whether a call of the group is not settled yet.
+fn is_open(group: &[Part]) -> bool {
+    group.iter().any(|part| !matches!(part.at, PartState::Settled(_)))
 }

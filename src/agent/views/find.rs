@@ -3,10 +3,10 @@
 use crate::agent::api::{AnswerBy, LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
 use crate::gate;
 use crate::ledger::payload::{
-    CallDecisionPayload, CallResultPayload, CutPayload, ModelReplyPayload, RunReplyPayload,
+    CallDecisionPayload, CallResultPayload, CutPayload, ModelAskPayload, ModelReplyPayload, RunReplyPayload,
 };
-use crate::ledger::{Filter, Kind, Ledger, Order, ReadError, Stored};
-use crate::types::{CallId, Decision, RefusalClass, RunId, SessionId, StepStatus, UNNAMED_MODEL, limits};
+use crate::ledger::{Filter, Header, Kind, Ledger, Order, ReadError, Stored};
+use crate::types::{CallId, Decision, ModelSink, RefusalClass, RunId, SessionId, StepStatus, limits};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
 
@@ -77,13 +77,43 @@ fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply,
     })
 }
 
-/// A run without a reply: its steps, built from their entries.
-fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, ReadError> {
+/// The headers of a run, from its request on.
+fn headers(ledger: &Ledger, run: &RunId, first: u64) -> Result<Vec<Header>, ReadError> {
     let filter = Filter::field("run", run.as_str());
     // A run has a bounded number of entries, and so have the runs that may be active with it.
     let entries_max = 4 * limits::CALLS_PER_RUN_MAX as usize * limits::MODEL_ROUNDS_MAX as usize;
     let scan_max = entries_max * limits::RUNS_RUNNING_MAX;
     let (headers, _) = ledger.reader().headers(&filter, first, Order::Ascending, entries_max, scan_max)?;
+    Ok(headers)
+}
+
+/// What the requests to a model reserved that no answer followed: they may have been sent, so they
+/// count as spent.
+pub(in crate::agent) fn unanswered(ledger: &Ledger, run: &RunId, first: u64) -> Result<Usage, ReadError> {
+    let (mut open, mut lost) = (None, Vec::new());
+    for header in headers(ledger, run, first)? {
+        match header.known_kind() {
+            Some(Kind::ModelAsk) => {
+                let allowed = header.decision() == Some(Decision::Allow);
+                lost.extend(std::mem::replace(&mut open, allowed.then_some(header.seq)));
+            }
+            Some(Kind::ModelReply | Kind::ModelError) => open = None,
+            _ => {}
+        }
+    }
+    lost.extend(open);
+    let mut usage = Usage::default();
+    for seq in lost {
+        let ask = ledger.reader().entry(seq)?.and_then(|stored| stored.payload::<ModelAskPayload>());
+        let reserved = ask.map_or((0, 0), |ask| (ask.input_tokens, ask.reply_tokens_max));
+        usage.add(reserved.0, reserved.1);
+    }
+    Ok(usage)
+}
+
+/// A run without a reply: its steps, built from their entries.
+fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, ReadError> {
+    let headers = headers(ledger, run, first)?;
     let session = headers.iter().find_map(|header| SessionId::parse(header.str("session")?));
     let mut reply = RunReply {
         run: run.clone(),
@@ -100,10 +130,13 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
     for header in &headers {
         match header.known_kind() {
             Some(Kind::ModelReply) => {
-                reply.usage.model_calls += 1;
                 let stored = ledger.reader().entry(header.seq)?;
                 let said = stored.and_then(|stored| stored.payload::<ModelReplyPayload>());
-                reply.models.extend(said.and_then(|said| said.named).filter(|name| name != UNNAMED_MODEL));
+                let tokens = said.as_ref().map_or((0, 0), |said| (said.input_tokens, said.output_tokens));
+                reply.usage.add(tokens.0, tokens.1);
+                reply
+                    .models
+                    .extend(said.and_then(|said| said.named).filter(|name| name != ModelSink::DEFAULT));
             }
             Some(Kind::CallDecision) => {
                 let stored = ledger.reader().entry(header.seq)?;

@@ -16,6 +16,7 @@ mod find;
 mod list;
 
 pub use find::find;
+pub(super) use find::unanswered;
 pub use list::{RunListError, RunQuery, RunRow, RunsPage, list};
 pub use project::PROJECTION;
 

@@ -58,6 +58,7 @@ impl PathQuestion<'_> {
             id: "doctor".to_owned(),
             ceiling: self.rules.catalog.manifests().map(|m| m.name.clone()).collect(),
             taint: BTreeSet::new(),
+            seen: BTreeSet::new(),
             tainted_by: Vec::new(),
             calls_used: 0,
             budget: i64::from(limits::CALLS_PER_RUN_MAX),

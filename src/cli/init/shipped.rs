@@ -4,9 +4,10 @@ use super::people::People;
 
 /// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
 /// them.
-const SHIPPED: [(&str, &str); 24] = [
+const SHIPPED: [(&str, &str); 26] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
+    ("policies/05-models.cedar", include_str!("../../../policies/05-models.cedar")),
     ("policies/10-read.cedar", include_str!("../../../policies/10-read.cedar")),
     ("policies/20-deploy.cedar", include_str!("../../../policies/20-deploy.cedar")),
     ("policies/30-service.cedar.disabled", include_str!("../../../policies/30-service.cedar.disabled")),
@@ -14,6 +15,7 @@ const SHIPPED: [(&str, &str); 24] = [
     ("policies/90-never.cedar", include_str!("../../../policies/90-never.cedar")),
     ("policies/entities.toml", include_str!("../../../policies/entities.toml")),
     ("policies/tests/00-api.toml", include_str!("../../../policies/tests/00-api.toml")),
+    ("policies/tests/05-models.toml", include_str!("../../../policies/tests/05-models.toml")),
     ("policies/tests/10-read.toml", include_str!("../../../policies/tests/10-read.toml")),
     ("policies/tests/20-deploy.toml", include_str!("../../../policies/tests/20-deploy.toml")),
     ("policies/tests/40-taint.toml", include_str!("../../../policies/tests/40-taint.toml")),

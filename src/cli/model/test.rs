@@ -5,13 +5,11 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::progress::Busy;
 use crate::cli::show;
 use crate::config::{Config, ModelKeys, NamedModel};
-use crate::llm::{Conversation, ModelReply, ModelRequest};
+use crate::llm::ModelReply;
 use crate::types::clock::mono_us;
 use crate::types::{limits, text};
 use serde_json::json;
 use std::time::Duration;
-
-const QUESTION: &str = "Answer with the one word ok.";
 
 /// Sends the request and shows the outcome and the time that it took.
 pub(super) fn test(config: &Config, model: &NamedModel, is_json: bool) -> Result<u8, Fail> {
@@ -20,14 +18,11 @@ pub(super) fn test(config: &Config, model: &NamedModel, is_json: bool) -> Result
     let secrets = compose::secrets(config, Some(&keys))?;
     let provider = compose::provider_of(config, model, &keys, &secrets)?;
     let runtime = compose::runtime()?;
-    let mut conversation = Conversation::new(String::new());
-    conversation.push_user(secrets.clean(QUESTION.to_owned()));
     let deadline = Duration::from_millis(limits::MODEL_MS_MAX);
-    let request = ModelRequest { conversation: &conversation, tools: &[], deadline };
     let name = model.name.clone();
     let busy = Busy::new(move || format!("asking {name}"));
     let began_us = mono_us();
-    let asked = runtime.block_on(provider.complete(&request));
+    let asked = runtime.block_on(provider.probe(deadline));
     let ms = mono_us().saturating_sub(began_us) / 1_000;
     drop(busy);
     match asked {

@@ -5,7 +5,7 @@ use crate::cli::exit::{self, Fail};
 use crate::config::{Config, NamedModel};
 use crate::ledger::payload::ModelReplyPayload;
 use crate::ledger::{Filter, Header, Index, Order, Reader};
-use crate::types::{Money, UNNAMED_MODEL, limits};
+use crate::types::{ModelSink, Money, limits};
 use std::collections::BTreeMap;
 
 /// What one model used.
@@ -37,7 +37,8 @@ pub(super) fn last_day(config: &Config) -> Result<BTreeMap<String, ModelUse>, Fa
             let stored = reader.entry(header.seq).map_err(damaged)?;
             let payload: Option<ModelReplyPayload> = stored.and_then(|stored| stored.payload());
             // Before models had names there was one.
-            let name = payload.as_ref().and_then(|reply| reply.named.as_deref()).unwrap_or(UNNAMED_MODEL);
+            let name =
+                payload.as_ref().and_then(|reply| reply.named.as_deref()).unwrap_or(ModelSink::DEFAULT);
             used.entry(name.to_owned()).or_default().add(payload.as_ref());
         }
         next = on;

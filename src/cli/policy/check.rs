@@ -4,7 +4,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone, words};
 use crate::cli::{compose, show};
 use crate::config::Config;
-use crate::policy::{Labelled, Labels};
+use crate::policy::{GivenLabel, Labels};
 use crate::types::text;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -21,9 +21,9 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
     if is_json {
         let listed: Vec<Value> =
             policies.iter().map(|(id, origin)| json!({ "id": id, "origin": origin })).collect();
-        let label = |one: &Labelled| json!({ "label": one.name, "origin": one.origin });
+        let label = |one: &GivenLabel| json!({ "label": one.name, "origin": one.origin });
         let path =
-            |(one, why): &(Labelled, String)| json!({ "path": one.name, "origin": one.origin, "why": why });
+            |(one, why): &(GivenLabel, String)| json!({ "path": one.name, "origin": one.origin, "why": why });
         show::json(&json!({
             "ok": true,
             "digest": digest.hex(),
@@ -54,10 +54,10 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
         for (group, id) in &empty {
             words(&screen, &format!("note  `{id}`: the group `{group}` is empty (`[groups]` in par.toml)"))?;
         }
-        for Labelled { name, origin } in &unasked {
+        for GivenLabel { name, origin } in &unasked {
             words(&screen, &format!("note  {origin}: no policy uses the label `{name}`"))?;
         }
-        for (Labelled { name, origin }, why) in &elsewhere {
+        for (GivenLabel { name, origin }, why) in &elsewhere {
             words(&screen, &format!("note  {origin}: `{name}` {why}"))?;
         }
         let digest = digest.hex();
@@ -72,8 +72,8 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
 
 /// Labelled paths that do not exist, or that resolve to another path. Their labels still apply to
 /// whatever is there when a call is decided.
-fn elsewhere(labels: &Labels) -> Vec<(Labelled, String)> {
-    let look = |given: Labelled| {
+fn elsewhere(labels: &Labels) -> Vec<(GivenLabel, String)> {
+    let look = |given: GivenLabel| {
         let why = match std::fs::canonicalize(&given.name) {
             Ok(real) if real.as_os_str() == given.name.as_str() => return None,
             Ok(real) => format!("resolves to `{}`, which has the label too", real.display()),

@@ -168,6 +168,7 @@ impl Explain {
             id: "explain".to_owned(),
             ceiling: rules.catalog.manifests().map(|m| m.name.clone()).collect(),
             taint: self.tainted.then(|| UNTRUSTED.to_owned()).into_iter().collect(),
+            seen: BTreeSet::new(),
             tainted_by: Vec::new(),
             calls_used: 0,
             budget: i64::from(limits::CALLS_PER_RUN_MAX),

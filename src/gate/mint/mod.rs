@@ -9,6 +9,8 @@
 //!
 //! * `asked`: a call that waits for a person, or was approved ([`Asked`](asked::Asked)).
 //! * `granted`: a power of the API, granted for one use ([`Granted`](granted::Granted)).
+//! * `cleared`: permission to send a conversation to a model
+//!   ([`ModelPermit`](cleared::ModelPermit)).
 //! * `running`: a call that was started ([`Running`](running::Running)).
 //! * `permit`: permission to run one call ([`Permit`](permit::Permit)), and the order for the
 //!   sandbox ([`Order`](permit::Order)).
@@ -17,6 +19,7 @@
 
 pub(super) mod asked;
 pub(super) mod granted;
+pub(super) mod cleared;
 pub(super) mod running;
 pub(super) mod permit;
 pub(super) mod told;

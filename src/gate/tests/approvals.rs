@@ -56,14 +56,14 @@ async fn an_approval_is_spent_once_and_on_its_own_object_only() {
     );
     let Outcome::Permit(permit) = bench.commit(first).await else { panic!("no permit") };
     for late in [second, other] {
-        let refused = bench.gate.commit(Vec::new(), vec![late]).await;
+        let refused = bench.gate.commit(Vec::new(), vec![late], None).await;
         assert!(
             matches!(&refused, Err(AppendError::Draft(what)) if what.0.contains("is spent")),
             "{refused:?}"
         );
     }
     let (_order, running) = permit.begin().expect("in time");
-    let _results = bench.gate.settle(vec![(running, ended(0))]).await.expect("settled");
+    let _results = bench.gate.settle(vec![(running, ended(0))], None).await.expect("settled").0;
     assert_eq!(
         bench.told(),
         [

@@ -44,7 +44,7 @@ async fn a_claim_is_believed_only_inside_the_roots() {
                 allowed += 1;
                 let (order, running) = (*permit).begin().expect("in time");
                 drop(order);
-                let settled = bench.gate.settle(vec![(running, ended(0))]).await.expect("settled");
+                let settled = bench.gate.settle(vec![(running, ended(0))], None).await.expect("settled").0;
                 assert_eq!(settled[0].record().status.as_str(), "ok");
             }
             Outcome::Refused(result) => {

@@ -60,7 +60,7 @@ async fn a_failure_is_remembered() {
     let (_, slip) = bench.permit().await.begin().expect("in time");
     assert_eq!(bench.read(found("/var/log/syslog", &[])).word.as_str(), "allow");
     let ran = vec![(slip, Execution { end: End::Exit { code: 1 }, ..ended(0) })];
-    let _results = bench.gate.settle(ran).await.expect("settled");
+    let _results = bench.gate.settle(ran, None).await.expect("settled").0;
     assert_eq!(bench.read(found("/var/log/syslog", &[])).word.as_str(), "deny");
     let Bench { data, gate, .. } = bench;
     drop(gate);

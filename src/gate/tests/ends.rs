@@ -14,7 +14,7 @@ async fn every_end_is_on_the_ledger_in_its_order() {
     let calls = ["/var/log/a", "/etc/shadow", "/var/log/b", "/var/log/c"];
     let decided = calls.iter().map(|path| bench.read(found(path, &[]))).collect();
     let before = vec![Draft::untyped(Kind::ModelReply, json!({}))];
-    let outcomes = bench.gate.commit(before, decided).await.expect("committed");
+    let outcomes = bench.gate.commit(before, decided, None).await.expect("committed").0;
     let mut running = Vec::new();
     for (at, outcome) in outcomes.into_iter().enumerate() {
         match outcome {
@@ -33,7 +33,7 @@ async fn every_end_is_on_the_ledger_in_its_order() {
     let ends = [End::Timeout, End::Exit { code: 3 }, End::Signal { signal: 9 }];
     let ran =
         running.into_iter().zip(ends).map(|(slip, end)| (slip, Execution { end, ..ended(0) })).collect();
-    let results = bench.gate.settle(ran).await.expect("settled");
+    let results = bench.gate.settle(ran, None).await.expect("settled").0;
     let told: Vec<_> =
         results.iter().map(|r| (r.seq(), r.record().decision_seq, r.record().status.as_str())).collect();
     assert_eq!(told, [(6, 5, "timeout"), (7, 4, "error"), (8, 2, "signal")]);
@@ -85,7 +85,7 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
             given: Given { secrets: vec!["\u{202e}".to_owned()], ..Given::default() },
             wall_us: u64::MAX,
         };
-        let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");
+        let settled = bench.gate.settle(vec![(running, execution)], None).await.expect("settled").0;
         assert_eq!(settled.len(), 1);
     }
     assert_eq!(bench.open_calls(), 0);
@@ -110,7 +110,7 @@ async fn what_was_a_secret_when_a_call_began_is_replaced_too() {
     drop(order);
     let stdout = b"old-password, new-password".to_vec();
     let execution = Execution { stdout, ..Execution::without_output(End::Exit { code: 0 }) };
-    let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");
+    let settled = bench.gate.settle(vec![(running, execution)], None).await.expect("settled").0;
     let told = settled[0].record().result.to_string();
     assert!(!told.contains("password") && told.matches("[secret:word:").count() == 2, "{told}");
     bench.verified();
@@ -142,7 +142,7 @@ async fn a_permit_does_not_outlive_its_time() {
     assert_eq!((lapse, lapse.to_string().as_str()), (Lapse::Expired, "the permit had expired"));
     assert_eq!(bench.released.load(Ordering::SeqCst), 1, "the waiting child is let go of");
     let late = Execution::without_output(End::Refused { reason: lapse.to_string() });
-    let results = bench.gate.settle(vec![(running, late)]).await.expect("settled");
+    let results = bench.gate.settle(vec![(running, late)], None).await.expect("settled").0;
     assert_eq!(
         (results[0].record().status.as_str(), results[0].record().decision.as_str()),
         ("refused", "allow")

@@ -60,7 +60,7 @@ async fn a_permit_under_replaced_rules_does_not_begin() {
     let Err((running, lapse)) = permit.begin() else { panic!("it began under replaced rules") };
     assert_eq!(lapse, Lapse::Overtaken);
     let refused = Execution::without_output(End::Refused { reason: lapse.to_string() });
-    let results = bench.gate.settle(vec![(running, refused)]).await.expect("settled");
+    let results = bench.gate.settle(vec![(running, refused)], None).await.expect("settled").0;
     assert_eq!(results[0].record().status.as_str(), "refused");
     assert!(bench.permit().await.begin().is_ok(), "a permit under the new rules begins");
 }

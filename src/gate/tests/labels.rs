@@ -18,7 +18,7 @@ impl Bench {
         drop(order);
         let end = End::Exit { code: 0 };
         let execution = Execution { stdout: stdout.to_vec(), ..Execution::without_output(end) };
-        self.gate.settle(vec![(running, execution)]).await.expect("settled").pop().expect("one")
+        self.gate.settle(vec![(running, execution)], None).await.expect("settled").0.pop().expect("one")
     }
 
     /// The labels of the calls of the run, read back.

@@ -75,6 +75,7 @@ impl Bench {
             id: session_id.as_str().to_owned(),
             ceiling: catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
             taint: BTreeSet::new(),
+            seen: BTreeSet::new(),
             tainted_by: Vec::new(),
             calls_used: 0,
             budget: 32,
@@ -122,7 +123,7 @@ impl Bench {
     }
 
     async fn commit(&self, decided: Decided) -> Outcome {
-        self.gate.commit(Vec::new(), vec![decided]).await.expect("committed").pop().expect("one")
+        self.gate.commit(Vec::new(), vec![decided], None).await.expect("committed").0.pop().expect("one")
     }
 
     async fn permit(&self) -> Permit {

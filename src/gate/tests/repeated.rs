@@ -36,10 +36,10 @@ async fn refuse(bench: &Bench, approval: &Approval) {
 async fn one_question_is_open_for_an_object() {
     let bench = tokio::task::block_in_place(|| Bench::open(&asking()));
     let read = |path: &str| bench.read(found(path, &[]));
-    let both = bench.gate.commit(Vec::new(), vec![read("/var/log/a"), read("/var/log/a")]).await;
+    let both = bench.gate.commit(Vec::new(), vec![read("/var/log/a"), read("/var/log/a")], None).await;
     let mut both = both.expect("committed");
-    let second = both.pop().expect("two");
-    assert!(matches!(both.pop(), Some(Outcome::Wait(_))));
+    let second = both.0.pop().expect("two");
+    assert!(matches!(both.0.pop(), Some(Outcome::Wait(_))));
     let first = approvals(&bench)[0].clone();
     let expect = format!("already asked: {}", first.id);
     assert_eq!(refused(second), expect);

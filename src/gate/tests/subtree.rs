@@ -63,7 +63,7 @@ async fn what_is_denied_below_is_in_the_permit_and_in_the_record() {
         Exclusion { canonical: "/etc/far".to_owned(), id: Some(FileId { dev: u64::MAX, ino: 9 }) },
     ];
     assert_eq!(order.exclusions(), expect);
-    let _results = bench.gate.settle(vec![(running, ended(0))]).await.expect("settled");
+    let _results = bench.gate.settle(vec![(running, ended(0))], None).await.expect("settled").0;
     let payload = bench.payload(1);
     assert_eq!(left_out(&payload), ["/var/log/a", "/var/log/b/c", "/etc/far"]);
     assert_eq!(payload["exclusions"][0]["ino"], "7");
@@ -158,7 +158,7 @@ async fn an_approval_is_bound_to_its_exclusions() {
     let Outcome::Permit(permit) = bench.commit(same).await else { panic!("no permit") };
     let (order, running) = permit.begin().expect("in time");
     assert_eq!(order.exclusions().len(), 1);
-    let _results = bench.gate.settle(vec![(running, ended(0))]).await.expect("settled");
+    let _results = bench.gate.settle(vec![(running, ended(0))], None).await.expect("settled").0;
 }
 
 /// A program gets whole folders: if something must be left out it is denied, and no person is

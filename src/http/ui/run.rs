@@ -11,8 +11,8 @@ use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::Problem;
 use crate::ledger::payload::{
-    CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
-    RunRequestPayload,
+    CallDecisionPayload, CallResultPayload, ModelAskPayload, ModelErrorPayload, ModelReplyPayload,
+    RunReplyPayload, RunRequestPayload,
 };
 use crate::ledger::{Filter, Header, Kind, Order, Stored};
 use crate::policy::Power;
@@ -251,6 +251,12 @@ fn entry_text(stored: &Stored) -> Option<(String, String)> {
         |title: &str, text: Option<String>| Some((title.to_owned(), text.filter(|text| !text.is_empty())?));
     match stored.header.known_kind()? {
         Kind::RunRequest => titled("Request", Some(stored.payload::<RunRequestPayload>()?.message)),
+        // An allowed request is told by its reply.
+        Kind::ModelAsk if stored.header.decision() == Some(Decision::Deny) => {
+            let ask: ModelAskPayload = stored.payload()?;
+            let why = refused(&stored.header, &ask.reason.unwrap_or_default());
+            Some((format!("Not sent to {} at {}", ask.name, ask.host), why))
+        }
         Kind::ModelReply => titled("Model", stored.payload::<ModelReplyPayload>()?.text),
         Kind::ModelError => {
             titled("The model did not reply", Some(stored.payload::<ModelErrorPayload>()?.error))

@@ -3,12 +3,12 @@
 use super::{format, page};
 use crate::agent::unread;
 use crate::ledger::payload::{
-    CallConnectPayload, CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload,
-    RunReplyPayload, RunRequestPayload,
+    CallConnectPayload, CallDecisionPayload, CallForecastPayload, CallResultPayload, ModelAskPayload,
+    ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,
 };
 use crate::ledger::{Kind, Stored};
+use crate::types::ModelSink;
 use crate::types::RefusalClass;
-use crate::types::UNNAMED_MODEL;
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -93,6 +93,11 @@ fn what(stored: &Stored) -> String {
 fn said(stored: &Stored, tool: &str) -> Option<String> {
     Some(match stored.header.known_kind()? {
         Kind::RunRequest => stored.payload::<RunRequestPayload>()?.message,
+        Kind::ModelAsk => {
+            let ask: ModelAskPayload = stored.payload()?;
+            let why = ask.reason.map(|why| format!(" · {why}")).unwrap_or_default();
+            format!("{} at {}{why}", ask.name, ask.host)
+        }
         Kind::ModelReply => reply(&stored.payload()?),
         Kind::ModelError => {
             let ModelErrorPayload { named, error, .. } = stored.payload()?;
@@ -106,6 +111,9 @@ fn said(stored: &Stored, tool: &str) -> Option<String> {
             let class = header.decision().and_then(|is| RefusalClass::of(is, header.str("status")));
             let why = class.zip(payload.reason).map(|(class, why)| format!(" · {class}: {why}"));
             format!("{tool} {arguments}{}", why.unwrap_or_default())
+        }
+        Kind::CallForecast => {
+            format!("{tool} {}", brief(&stored.payload::<CallForecastPayload>()?.arguments))
         }
         Kind::CallConnect => {
             let payload: CallConnectPayload = stored.payload()?;
@@ -134,7 +142,7 @@ fn reply(reply: &ModelReplyPayload) -> String {
 
 /// `what`, after the name of the model in the configuration, unless that is the one of `[llm]`.
 fn of_model(named: Option<&str>, what: String) -> String {
-    match named.filter(|name| *name != UNNAMED_MODEL) {
+    match named.filter(|name| *name != ModelSink::DEFAULT) {
         Some(name) => format!("{name} · {what}"),
         None => what,
     }

@@ -47,12 +47,16 @@ kinds! {
     AuthRefused = "auth.refused";
     /// A run was requested with a message.
     RunRequest = "run.request";
+    /// A model is about to be asked, or the rules do not allow it; no byte has left.
+    ModelAsk = "model.ask";
     /// The model answered.
     ModelReply = "model.reply";
     /// The model did not answer.
     ModelError = "model.error";
     /// A proposed call was decided.
     CallDecision = "call.decision";
+    /// What would be decided on a call that is not made. Nothing follows from it.
+    CallForecast = "call.forecast";
     /// An allowed call is about to be connected to a host; no byte has passed.
     CallConnect = "call.connect";
     /// An allowed call ended.
@@ -115,9 +119,11 @@ impl Kind {
             self,
             Self::AuthRefused
                 | Self::RunRequest
+                | Self::ModelAsk
                 | Self::ModelReply
                 | Self::ModelError
                 | Self::CallDecision
+                | Self::CallForecast
                 | Self::CallConnect
                 | Self::CallResult
                 | Self::RunReply

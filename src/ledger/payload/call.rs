@@ -194,6 +194,32 @@ pub struct ShadowDecision {
     pub errors: Option<Vec<String>>,
 }
 
+/// The payload of `call.forecast`: what would be decided on a call, for a dry run or a plan. It
+/// allows nothing, counts for nothing and spends nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallForecastPayload {
+    /// The arguments.
+    pub arguments: Value,
+    /// The whole Cedar request, in which `context.call.dry_run` is true; an empty object if the
+    /// call did not get as far as the policies.
+    pub request: Value,
+    /// The object that the sandbox found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectFound>,
+    /// The script that the call would run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<LoadedScript>,
+    /// Why the call would be denied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Errors of the policies' evaluation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Vec<String>>,
+    /// The advice of the policies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Vec<String>>,
+}
+
 /// The payload of `call.connect`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallConnectPayload {
@@ -272,6 +298,9 @@ pub struct ConnectionTried {
 
 impl Payload for CallDecisionPayload {
     const KIND: Kind = Kind::CallDecision;
+}
+impl Payload for CallForecastPayload {
+    const KIND: Kind = Kind::CallForecast;
 }
 impl Payload for CallConnectPayload {
     const KIND: Kind = Kind::CallConnect;

@@ -13,7 +13,7 @@
 //!
 //! `form` (how optional members are written) · `power` (the power that an action used) · `log` (the
 //! log's own entries) · `segments` (which segments are sealed or dropped) · `key` (API keys) ·
-//! `server` (starts, rules, tools) · `run` (a run and its model) · `call` · `approval`.
+//! `server` (starts, rules, tools) · `call` · `run` (a run and its model) · `approval`.
 
 mod form;
 mod power;
@@ -21,8 +21,8 @@ mod log;
 mod segments;
 mod key;
 mod server;
-mod run;
 mod call;
+mod run;
 mod approval;
 #[cfg(test)]
 mod tests;
@@ -32,8 +32,8 @@ pub use approval::{
     RequestedBy, ShownCall, ShownSandbox, ShownScript, TaintRange, TaintingResult,
 };
 pub use call::{
-    BeneathDecision, CallConnectPayload, CallDecisionPayload, CallResultPayload, ConnectionTried,
-    ConnectionsMade, Excluded, NearestRule, ObjectFound, ShadowDecision,
+    BeneathDecision, CallConnectPayload, CallDecisionPayload, CallForecastPayload, CallResultPayload,
+    ConnectionTried, ConnectionsMade, Excluded, NearestRule, ObjectFound, ShadowDecision,
 };
 pub use form::CutPayload;
 pub use key::{AuthRefusedPayload, KeyBefore, KeyCreatePayload, KeyRevokePayload};
@@ -43,8 +43,8 @@ pub use log::{
 };
 pub use power::PowerUsed;
 pub use run::{
-    AnswerBy, CallProposed, ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload, Step,
-    StepLedger, StepRefusal, StopReason, Usage,
+    AnswerBy, CallProposed, ModelAskPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
+    RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
 };
 pub(super) use segments::{dropped, sealed};
 pub use server::{

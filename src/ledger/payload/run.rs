@@ -1,6 +1,8 @@
 //! A run: its request, its reply, and the replies of its model.
 
+use super::call::ShadowDecision;
 use crate::ledger::entry::{Kind, Payload};
+use crate::types::json::INTEGER_MAX;
 use crate::types::{
     CallId, Channel, Decision, Digest, RefusalClass, RunId, RunStatus, SessionId, StepStatus,
 };
@@ -35,6 +37,40 @@ pub struct RunRequestPayload {
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
+}
+
+/// The payload of `model.ask`: a request to a language model, decided before it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelAskPayload {
+    /// The name of the model in the configuration; `default` for the one of `[llm]`.
+    pub name: String,
+    /// The provider of the model.
+    pub provider: String,
+    /// The model that its server is asked for.
+    pub model: String,
+    /// The server, as `name:port`.
+    pub host: String,
+    /// Tokens that are reserved for the reply.
+    pub reply_tokens_max: u64,
+    /// An estimate of the tokens that are sent.
+    pub input_tokens: u64,
+    /// The name of the model that did not answer, if this one is asked in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback_of: Option<String>,
+    /// The whole Cedar request.
+    pub request: Value,
+    /// What the policies in shadow mode would have decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowDecision>,
+    /// Why the model is not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Errors of the policies' evaluation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Vec<String>>,
+    /// The advice of the policies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Vec<String>>,
 }
 
 /// The payload of `model.reply`.
@@ -238,8 +274,22 @@ pub struct Usage {
     pub output_tokens: u64,
 }
 
+impl Usage {
+    /// Adds one request, with these tokens.
+    pub fn add(&mut self, input_tokens: u64, output_tokens: u64) {
+        // Limited to the integers that every JSON reader reads exactly.
+        let sum = |a: u64, b: u64| a.saturating_add(b).min(INTEGER_MAX.unsigned_abs());
+        self.model_calls += 1;
+        self.input_tokens = sum(self.input_tokens, input_tokens);
+        self.output_tokens = sum(self.output_tokens, output_tokens);
+    }
+}
+
 impl Payload for RunRequestPayload {
     const KIND: Kind = Kind::RunRequest;
+}
+impl Payload for ModelAskPayload {
+    const KIND: Kind = Kind::ModelAsk;
 }
 impl Payload for ModelReplyPayload {
     const KIND: Kind = Kind::ModelReply;

@@ -27,9 +27,11 @@ macro_rules! with_payload {
             Kind::KeyRevoke => $run::<KeyRevokePayload>($($argument),*),
             Kind::AuthRefused => $run::<AuthRefusedPayload>($($argument),*),
             Kind::RunRequest => $run::<RunRequestPayload>($($argument),*),
+            Kind::ModelAsk => $run::<ModelAskPayload>($($argument),*),
             Kind::ModelReply => $run::<ModelReplyPayload>($($argument),*),
             Kind::ModelError => $run::<ModelErrorPayload>($($argument),*),
             Kind::CallDecision => $run::<CallDecisionPayload>($($argument),*),
+            Kind::CallForecast => $run::<CallForecastPayload>($($argument),*),
             Kind::CallConnect => $run::<CallConnectPayload>($($argument),*),
             Kind::CallResult => $run::<CallResultPayload>($($argument),*),
             Kind::ApprovalRequest => $run::<ApprovalRequestPayload>($($argument),*),
@@ -237,6 +239,8 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
         Kind::KeyRevoke | Kind::ApprovalGrant | Kind::ApprovalRefuse | Kind::Export | Kind::Redaction => {
             vec![power()]
         }
+        Kind::ModelAsk => vec![("shadow", members::<ShadowDecision>())],
+        Kind::CallForecast => vec![("script", members::<LoadedScript>())],
         Kind::ModelReply => vec![("calls[]", members::<CallProposed>())],
         Kind::CallDecision => vec![
             ("beneath[]", members::<BeneathDecision>()),

@@ -7,14 +7,14 @@
 use crate::ledger::entry::{Header, Kind, Payload};
 use crate::ledger::payload::{
     AnchorPayload, ApprovalGrantPayload, ApprovalRefusePayload, ApprovalRequestPayload, AuthRefusedPayload,
-    CallConnectPayload, CallDecisionPayload, ExportPayload, GenesisPayload, KeyCreatePayload,
-    KeyEpochPayload, KeyRevokePayload, LedgerDamagePayload, ModelErrorPayload, ModelReplyPayload,
-    ObjectFound, PayloadDropPayload, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload,
-    RedactionPayload, RunReplyPayload, RunRequestPayload, SegmentSealPayload, StartPayload, StopPayload,
-    ToolsLoadPayload,
+    CallConnectPayload, CallDecisionPayload, CallForecastPayload, ExportPayload, GenesisPayload,
+    KeyCreatePayload, KeyEpochPayload, KeyRevokePayload, LedgerDamagePayload, ModelAskPayload,
+    ModelErrorPayload, ModelReplyPayload, ObjectFound, PayloadDropPayload, PolicyLoadPayload,
+    PolicyRefusePayload, RecoveryPayload, RedactionPayload, RunReplyPayload, RunRequestPayload,
+    SegmentSealPayload, StartPayload, StopPayload, ToolsLoadPayload,
 };
 use crate::ledger::read::{ReadError, Reader, Stored};
-use crate::types::{UNNAMED_MODEL, limits, text};
+use crate::types::{ModelSink, limits, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -130,6 +130,8 @@ fn what(kind: Kind, stored: &Stored) -> String {
         Kind::RunReply => {
             said(stored, |reply: RunReplyPayload| first_line(&reply.answer.unwrap_or_default()))
         }
+        Kind::ModelAsk => said(stored, |ask: ModelAskPayload| format!("{} at {}", ask.name, ask.host)),
+        Kind::CallForecast => said(stored, forecast),
         Kind::ModelReply => said(stored, replied),
         Kind::ModelError => said(stored, |error: ModelErrorPayload| of_model(error.named, &error.error)),
         Kind::ApprovalRequest => said(stored, |asked: ApprovalRequestPayload| {
@@ -237,6 +239,13 @@ fn object(decision: CallDecisionPayload) -> String {
     if words.is_empty() { decision.arguments_raw.unwrap_or_default() } else { words }
 }
 
+/// What a forecast is about: the object that the sandbox found, else the resource that the policies
+/// saw.
+fn forecast(call: CallForecastPayload) -> String {
+    let asked = call.request.pointer("/resource/id").and_then(Value::as_str).unwrap_or_default();
+    call.object.as_ref().map_or_else(|| asked.to_owned(), |object| of_object(object, asked))
+}
+
 fn of_object(object: &ObjectFound, asked: &str) -> String {
     match object {
         ObjectFound::Path { canonical, .. } => canonical.clone(),
@@ -264,7 +273,7 @@ fn replied(reply: ModelReplyPayload) -> String {
 
 /// `what`, after the name of the model in the configuration, unless that is the one of `[llm]`.
 fn of_model(named: Option<String>, what: &str) -> String {
-    match named.filter(|name| name != UNNAMED_MODEL) {
+    match named.filter(|name| name != ModelSink::DEFAULT) {
         Some(name) => format!("{name}: {what}").trim_end().to_owned(),
         None => what.to_owned(),
     }

@@ -103,7 +103,7 @@ fn numbered((at, call): (usize, WrittenCall)) -> ProposedCall {
 #[cfg(test)]
 mod tests {
     use super::{NamedFolders, Offline};
-    use crate::llm::tests::scripted::unnamed;
+    use crate::llm::tests::scripted::{chat, unnamed};
     use crate::llm::{Conversation, ModelReply, ModelRequest, Stop, ToolOffer};
     use proptest::prelude::*;
     use serde_json::json;
@@ -116,13 +116,14 @@ mod tests {
             input: json!({"type": "object"}),
         };
         let tools = [offer("health_check"), offer("list_dir")];
-        let request = ModelRequest { conversation, tools: &tools, deadline: Duration::from_secs(1) };
+        let request =
+            ModelRequest { conversation, tools: &tools, deadline: Duration::from_secs(1), permit: None };
         let folders = NamedFolders { logs: "/var/log".into(), workspace: "/srv/workspace".into() };
         Offline::new(folders).reply(&request)
     }
 
     fn to_message(text: &str) -> ModelReply {
-        let mut conversation = Conversation::new("be careful".to_owned());
+        let mut conversation = chat("be careful");
         conversation.push_user(unnamed(text.to_owned()));
         reply(&conversation)
     }
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn results_are_answered_from() {
-        let mut conversation = Conversation::new(String::new());
+        let mut conversation = chat("");
         conversation.push_user(unnamed("list the logs".to_owned()));
         let proposed = reply(&conversation);
         conversation.push_reply(&unnamed(proposed));
@@ -186,7 +187,7 @@ mod tests {
         fn any_text_is_answered(message in any::<String>(), tool in any::<String>(), result in any::<String>()) {
             let first = to_message(&message);
             prop_assert_eq!(first.text.is_some(), first.calls.is_empty());
-            let mut conversation = Conversation::new(String::new());
+            let mut conversation = chat("");
             conversation.push_tool_text("1", &tool, result);
             prop_assert!(reply(&conversation).text.is_some());
         }

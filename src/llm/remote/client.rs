@@ -4,14 +4,16 @@ use super::wire::{Wire, read};
 use super::{answer, retry};
 use crate::config::ModelKeys;
 use crate::egress::{Client, EgressError, Endpoint, HttpRequest, Response};
+use crate::gate::ModelPermit;
 use crate::llm::error::ModelError;
+use crate::llm::probe;
 use crate::llm::proposer::Proposer;
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
 use crate::llm::reply::ModelReply;
 use crate::llm::settings::Settings;
 use crate::secrets::{Clean, Finder, Secrets};
 use crate::types::clock::mono_us;
-use crate::types::{Digest, Secret};
+use crate::types::{Digest, ModelSink, Secret, limits};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +23,7 @@ use std::time::Duration;
 pub(in crate::llm) struct Remote<W> {
     client: Client,
     endpoint: Endpoint,
-    model: String,
-    /// The name in the configuration, under which its key is.
-    name: String,
+    sink: ModelSink,
     keys: ModelKeys,
     /// Whether the server requires a key: it is the protocol's own.
     needs_key: bool,
@@ -56,22 +56,40 @@ impl<W: Wire> Remote<W> {
         let endpoint = Endpoint::parse(base_url, W::PATH)?;
         let total = way.waits.total;
         let client = Client::along(&endpoint, way)?;
+        let sink = ModelSink {
+            name,
+            provider: W::KIND.as_str().to_owned(),
+            model,
+            host: endpoint.host_port(),
+            reply_tokens_max: reply_tokens_max.unwrap_or(limits::REPLY_TOKENS_MAX),
+        };
         let wire = PhantomData;
-        Ok(Self { client, endpoint, model, name, keys, needs_key, total, reply_tokens_max, secrets, wire })
+        Ok(Self { client, endpoint, sink, keys, needs_key, total, reply_tokens_max, secrets, wire })
     }
 
+    /// Sends a request that was permitted.
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
-        let body = W::write(request, &self.model, self.reply_tokens_max)
+        let allows = |permit: &ModelPermit| permit.allows(&self.sink, request.conversation.labels());
+        self.send(request, || request.permit.is_some_and(allows)).await
+    }
+
+    /// Sends a request for as long as it `may` be sent.
+    async fn send(
+        &self,
+        request: &ModelRequest<'_>,
+        may: impl Fn() -> bool + Sync,
+    ) -> Result<ModelReply, ModelError> {
+        let body = W::write(request, &self.sink.model, self.reply_tokens_max)
             .map_err(|e| ModelError::not_configured(format!("cannot write the request as JSON: {e}")))?;
         // Before the key is taken: the finder always knows the key of its time.
         let began = self.secrets.now();
         let keys = self.keys.now();
-        let key = keys.get(&self.name);
+        let key = keys.get(&self.sink.name);
         if self.needs_key && key.is_none() {
-            return Err(no_key::<W>(&self.name));
+            return Err(no_key::<W>(&self.sink.name));
         }
         let sending = Sending { body: &body, key, began: &began };
-        match self.tried(&sending, request.deadline.min(self.total)).await {
+        match self.tried(&sending, request.deadline.min(self.total), may).await {
             Ok(reply) => {
                 // Text and arguments are assembled from pieces and escapes.
                 let clean = self.secrets.clean_since(&began, reply);
@@ -83,17 +101,26 @@ impl<W: Wire> Remote<W> {
     }
 
     /// Tries until there is a reply, or no further attempt may succeed.
-    async fn tried(&self, sending: &Sending<'_>, deadline: Duration) -> Result<ModelReply, ModelError> {
+    async fn tried(
+        &self,
+        sending: &Sending<'_>,
+        deadline: Duration,
+        may: impl Fn() -> bool + Sync,
+    ) -> Result<ModelReply, ModelError> {
         let until_us = mono_us().saturating_add(micros(deadline));
         let left = || Duration::from_micros(until_us.saturating_sub(mono_us()));
         let mut tried = 0;
         loop {
+            // Asked again before each attempt: what has stopped the run since then stops this too.
+            if !may() {
+                return Err(ModelError::not_permitted());
+            }
             let error = match self.post(sending, left()).await {
                 Ok(answer) => {
                     let (found, answer) = (answer.found().clone(), answer.into_inner());
                     if is_success(&answer) {
                         let digest = Digest::sha256(sending.body);
-                        return match read::<W>(answer.body, digest, &self.model) {
+                        return match read::<W>(answer.body, digest, &self.sink.model) {
                             Ok(reply) => Ok(ModelReply { found, ..reply }),
                             Err(error) => Err(ModelError { found, ..error }),
                         };
@@ -138,7 +165,19 @@ impl<W: Wire> Provider for Remote<W> {
     }
 
     fn model(&self) -> &str {
-        &self.model
+        &self.sink.model
+    }
+
+    fn sink(&self) -> Option<&ModelSink> {
+        Some(&self.sink)
+    }
+
+    fn probe(&self, deadline: Duration) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
+        Box::pin(async move {
+            let conversation = probe::conversation();
+            let request = ModelRequest { conversation: &conversation, tools: &[], deadline, permit: None };
+            self.send(&request, || true).await
+        })
     }
 
     fn complete<'a>(

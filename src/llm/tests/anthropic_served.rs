@@ -1,11 +1,9 @@
 //! Messages over a real socket. Tests of what all protocols share are in `served`.
 
 use super::scripted::{
-    KEY, LONG, ScriptedServer, ServerStep, answer, ask, good, provider, settings, unnamed,
+    KEY, LONG, ScriptedServer, ServerStep, answer, ask, chat, good, permit, provider, settings, unnamed,
 };
-use crate::llm::{
-    Conversation, ModelErrorKind, ModelReply, ModelRequest, ProviderKind, Stop, ToolOffer, build,
-};
+use crate::llm::{ModelErrorKind, ModelReply, ModelRequest, ProviderKind, Stop, ToolOffer, build};
 use crate::types::{Digest, limits};
 use serde_json::{Value, json};
 
@@ -40,9 +38,11 @@ async fn the_request_is_complete_and_its_digest_is_kept() {
         input: json!({"type": "object", "additionalProperties": false}),
     }];
     let provider = provider(ProviderKind::Anthropic, &server.base_url);
-    let mut conversation = Conversation::new("be careful".to_owned());
+    let mut conversation = chat("be careful");
     conversation.push_user(unnamed("read it".to_owned()));
-    let request = ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG };
+    let permit = permit(&provider);
+    let request =
+        ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG, permit: permit.as_ref() };
     let first = unnamed(provider.complete(&request).await.expect("a reply"));
     assert_eq!((first.text.as_deref(), &first.stop), (None, &Stop::ToolCalls));
     let arguments: Vec<&str> = first.calls.iter().map(|call| call.arguments.as_str()).collect();
@@ -50,7 +50,8 @@ async fn the_request_is_complete_and_its_digest_is_kept() {
     conversation.push_reply(&first);
     conversation.push_tool_text("a", "read_file", "{\"status\":\"ok\"}".to_owned());
     conversation.push_tool_text("b", "health_check", "{\"status\":\"refused\"}".to_owned());
-    let request = ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG };
+    let request =
+        ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG, permit: permit.as_ref() };
     let last = provider.complete(&request).await.expect("a reply");
 
     assert_eq!((last.text.as_deref(), last.stop), (Some("hello"), Stop::EndTurn));
@@ -93,10 +94,13 @@ async fn the_configured_limit_is_sent_and_empty_parts_are_not() {
     let server = ScriptedServer::start(vec![ServerStep::Say(message(&json!([]), "end_turn"))]).await;
     let mut settings = settings(ProviderKind::Anthropic, &server.base_url);
     settings.reply_tokens_max = Some(77);
-    let mut conversation = Conversation::new(String::new());
+    let mut conversation = chat("");
     conversation.push_user(unnamed("hello?".to_owned()));
-    let request = ModelRequest { conversation: &conversation, tools: &[], deadline: LONG };
-    let reply = build(settings).expect("settings").complete(&request).await.expect("a reply");
+    let provider = build(settings).expect("settings");
+    let permit = permit(&provider);
+    let request =
+        ModelRequest { conversation: &conversation, tools: &[], deadline: LONG, permit: permit.as_ref() };
+    let reply = provider.complete(&request).await.expect("a reply");
     assert_eq!((reply.text, reply.stop), (None, Stop::EndTurn));
     let seen = server.seen.lock().expect("the log");
     let body: Value = serde_json::from_slice(&seen[0].body).expect("JSON");

@@ -1,6 +1,6 @@
 //! Both protocols compared: a conversation means the same in each of them.
 
-use super::scripted::{LONG, ScriptedServer, ServerStep, good, provider, unnamed};
+use super::scripted::{LONG, ScriptedServer, ServerStep, chat, good, permit, provider, unnamed};
 use crate::llm::anthropic::Messages;
 use crate::llm::openai::ChatCompletions;
 use crate::llm::remote::wire::Wire;
@@ -97,7 +97,7 @@ fn keeps_the_order(body: &Value) -> bool {
 }
 
 fn request<W: Wire>(conversation: &Conversation, tools: &[ToolOffer]) -> Value {
-    let request = ModelRequest { conversation, tools, deadline: LONG };
+    let request = ModelRequest { conversation, tools, deadline: LONG, permit: None };
     let body = W::write(&request, "m", Some(9)).expect("a body");
     serde_json::from_slice(&body).expect("JSON")
 }
@@ -116,7 +116,7 @@ fn turn() -> impl Strategy<Value = Turn> {
 }
 
 fn conversation(system: String, turns: Vec<Turn>) -> Conversation {
-    let mut conversation = Conversation::new(system);
+    let mut conversation = chat(&system);
     for (at, (question, text, calls)) in turns.into_iter().enumerate() {
         question.into_iter().for_each(|text| conversation.push_user(unnamed(text)));
         let proposed = calls.iter().enumerate().map(|(place, (tool, arguments, _))| ProposedCall {
@@ -166,17 +166,19 @@ async fn two_rounds(kind: ProviderKind, answers: [Value; 2]) -> Vec<ModelReply> 
     let server =
         ScriptedServer::start(answers.iter().map(|body| ServerStep::Say(good(body))).collect()).await;
     let provider = provider(kind, &server.base_url);
-    let mut conversation = Conversation::new("be careful".to_owned());
+    let mut conversation = chat("be careful");
     conversation.push_user(unnamed("how full is the disk?".to_owned()));
     let mut replies = Vec::new();
     for _ in 0..2 {
-        let request = ModelRequest { conversation: &conversation, tools: &[], deadline: LONG };
+        let permit = permit(&provider);
+        let request =
+            ModelRequest { conversation: &conversation, tools: &[], deadline: LONG, permit: permit.as_ref() };
         let reply = unnamed(provider.complete(&request).await.expect("a reply"));
         conversation.push_reply(&reply);
         for call in &reply.calls {
             conversation.push_tool_text(&call.id, &call.tool, "{\"status\":\"ok\"}".to_owned());
         }
-        replies.push(reply.into_inner());
+        replies.push(reply.into_parts().0.into_inner());
     }
     replies
 }

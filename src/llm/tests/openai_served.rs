@@ -1,7 +1,9 @@
 //! Chat completions over a real socket. Tests of what all protocols share are in `served`.
 
-use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, good, provider, unnamed};
-use crate::llm::{Conversation, ModelErrorKind, ModelRequest, ProviderKind, Stop, ToolOffer};
+use super::scripted::{
+    KEY, LONG, ScriptedServer, ServerStep, answer, ask, chat, good, permit, provider, unnamed,
+};
+use crate::llm::{ModelErrorKind, ModelRequest, ProviderKind, Stop, ToolOffer};
 use crate::types::Digest;
 use serde_json::{Value, json};
 
@@ -27,14 +29,17 @@ async fn the_request_is_complete_and_its_digest_is_kept() {
         input: json!({"type": "object", "additionalProperties": false}),
     }];
     let provider = provider(ProviderKind::OpenAi, &server.base_url);
-    let mut conversation = Conversation::new("be careful".to_owned());
+    let mut conversation = chat("be careful");
     conversation.push_user(unnamed("read it".to_owned()));
-    let request = ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG };
+    let permit = permit(&provider);
+    let request =
+        ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG, permit: permit.as_ref() };
     let first = unnamed(provider.complete(&request).await.expect("a reply"));
     conversation.push_reply(&first);
     conversation.push_tool_text("a", "read_file", "{\"status\":\"ok\"}".to_owned());
     conversation.push_tool_text("b", "list_dir", "{\"status\":\"refused\"}".to_owned());
-    let request = ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG };
+    let request =
+        ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG, permit: permit.as_ref() };
     let last = provider.complete(&request).await.expect("a reply");
 
     assert_eq!(

@@ -1,11 +1,12 @@
 //! A server on a real socket that answers from a script.
 
 use crate::config::ModelKeys;
+use crate::gate::ModelPermit;
 use crate::llm::{
     Conversation, ModelError, ModelReply, ModelRequest, Provider, ProviderKind, Settings, build,
 };
 use crate::secrets::{Clean, Finder, Named, Parted, Secrets};
-use crate::types::Secret;
+use crate::types::{Labelled, Secret};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -89,9 +90,19 @@ pub(in crate::llm) fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8>
     [head.as_bytes(), body].concat()
 }
 
-/// `held` as if it had been searched, with no secrets configured.
-pub(in crate::llm) fn unnamed<T: Parted>(held: T) -> Clean<T> {
-    Secrets::default().clean(held)
+/// `held` as if it had been searched, with no secrets configured, and from a trusted source.
+pub(in crate::llm) fn unnamed<T: Parted>(held: T) -> Labelled<Clean<T>> {
+    Labelled::trusted(Secrets::default().clean(held))
+}
+
+/// A conversation that starts with `system`.
+pub(in crate::llm) fn chat(system: &str) -> Conversation {
+    Conversation::new(Labelled::trusted(system.to_owned()))
+}
+
+/// Permission to ask `provider`; `None` if it needs none.
+pub(in crate::llm) fn permit(provider: &Arc<dyn Provider>) -> Option<ModelPermit> {
+    provider.sink().cloned().map(ModelPermit::for_test)
 }
 
 fn knowing_the_key() -> Secrets {
@@ -126,8 +137,10 @@ pub(in crate::llm) async fn ask(
     base_url: &str,
     deadline: Duration,
 ) -> Result<ModelReply, ModelError> {
-    let mut conversation = Conversation::new("be careful".to_owned());
+    let mut conversation = chat("be careful");
     conversation.push_user(unnamed("hello?".to_owned()));
-    let request = ModelRequest { conversation: &conversation, tools: &[], deadline };
-    provider(kind, base_url).complete(&request).await
+    let provider = provider(kind, base_url);
+    let permit = permit(&provider);
+    let request = ModelRequest { conversation: &conversation, tools: &[], deadline, permit: permit.as_ref() };
+    provider.complete(&request).await
 }

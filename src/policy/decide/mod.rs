@@ -11,6 +11,7 @@
 //! * `parts`, `explain`, `nearest`: why a policy did not match.
 //! * `visibility`: which tools are offered.
 //! * `power_decision`: deciding a use of a power.
+//! * `ask_decision`: deciding a request to a language model.
 //! * `replay`: repeating a decision from its record.
 
 pub(super) mod ruling;
@@ -21,4 +22,5 @@ pub(super) mod explain;
 pub(super) mod nearest;
 pub(super) mod visibility;
 pub(super) mod power_decision;
+pub(super) mod ask_decision;
 pub(super) mod replay;

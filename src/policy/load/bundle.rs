@@ -20,7 +20,7 @@ use super::suite::file::Suite;
 use super::validate;
 use crate::policy::request::cedar::Actions;
 use crate::policy::request::groups::Groups;
-use crate::policy::request::labels::{Labelled, Labels};
+use crate::policy::request::labels::{GivenLabel, Labels};
 use crate::tools::Catalog;
 use crate::types::Digest;
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet, Schema};
@@ -215,7 +215,7 @@ impl Bundle {
     /// Labels that no policy tests for, each with the first line that assigns it. Not an error, but
     /// a misspelled label looks the same.
     #[must_use]
-    pub fn unasked_labels(&self) -> Vec<Labelled> {
+    pub fn unasked_labels(&self) -> Vec<GivenLabel> {
         let words: BTreeSet<String> = self.all().policies().flat_map(words_of).collect();
         self.labels.given().filter(|label| !words.contains(&label.name)).collect()
     }

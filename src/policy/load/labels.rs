@@ -205,7 +205,7 @@ mod tests {
             "[path.\"/b\"]\nlabels = [\"secret\", \"x\"]\n[path.\"@logs\"]\nlabels = [\"x\"]\n[project.demo]\nlabels = [\"prod\"]",
         )
         .expect("labels");
-        let places = |given: Vec<crate::policy::Labelled>| {
+        let places = |given: Vec<crate::policy::GivenLabel>| {
             given.into_iter().map(|one| format!("{} {}", one.name, one.origin)).collect::<Vec<_>>()
         };
         assert_eq!(places(labels.paths().collect()), ["/b policies/entities.toml:1"]);
@@ -253,6 +253,7 @@ mod tests {
                 id: "s".to_owned(),
                 ceiling: catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
                 taint: BTreeSet::new(),
+                seen: BTreeSet::new(),
                 tainted_by: Vec::new(),
                 calls_used: 0,
                 budget: 1,

@@ -7,6 +7,7 @@
 //! canary checks it at each load.
 
 use super::scope::fits_action;
+use crate::policy::ask::{ACTION, fits_ask};
 use crate::policy::power::{Power, fits_power};
 use crate::policy::request::cedar::Uid;
 use crate::policy::request::error::RequestError;
@@ -49,6 +50,7 @@ impl Slices {
         for power in Power::ALL {
             slices.fill(power.as_str(), set.policies().filter(|policy| fits_power(policy, power)));
         }
+        slices.fill(ACTION, set.policies().filter(|policy| fits_ask(policy)));
         slices
     }
 

@@ -159,6 +159,7 @@ pub(in crate::policy) fn canary(manifest: &Manifest) -> Built {
         id: "canary".to_owned(),
         ceiling: BTreeSet::new(),
         taint: BTreeSet::new(),
+        seen: BTreeSet::new(),
         tainted_by: Vec::new(),
         calls_used: 0,
         budget: 0,
@@ -193,7 +194,7 @@ pub(in crate::policy) fn principal_entities(
     Entities::from_entities(nodes, Some(schema)).map_err(RequestError::cedar)
 }
 
-fn principal_nodes(subject: &Subject, session: &Session, groups: &Groups) -> Vec<Node> {
+pub(in crate::policy) fn principal_nodes(subject: &Subject, session: &Session, groups: &Groups) -> Vec<Node> {
     let (mut nodes, parents) = credential_nodes(subject, groups);
     nodes.push(session_node(session, subject.id(), parents));
     nodes
@@ -260,6 +261,7 @@ fn session_node(session: &Session, owner: String, parents: Vec<Uid>) -> Node {
         attributes: BTreeMap::from([
             ("ceiling".to_owned(), texts(&session.ceiling)),
             ("taint".to_owned(), texts(&session.taint)),
+            ("seen".to_owned(), texts(&session.seen)),
             ("calls_used".to_owned(), Value::Long(session.calls_used)),
             ("budget".to_owned(), Value::Long(session.budget)),
             ("risk".to_owned(), Value::Long(session.risk)),

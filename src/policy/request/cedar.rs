@@ -82,6 +82,11 @@ impl Actions {
         action.zip(group.ok()).is_some_and(|(action, group)| action.is_descendant_of(&group))
     }
 
+    /// Whether `action` is known and in no group.
+    pub(in crate::policy) fn is_alone(&self, action: &str) -> bool {
+        self.0.get(action).is_some_and(|with_groups| with_groups.len() == 1)
+    }
+
     pub(in crate::policy) fn new(schema: &Schema) -> Result<Self, RequestError> {
         let all = schema.action_entities().map_err(RequestError::cedar)?;
         let all: BTreeMap<&ast::EntityUID, Arc<ast::Entity>> = all
@@ -323,7 +328,7 @@ fn extension(name: &str, argument: &str) -> Json {
 /// The entity types by their short names. Parsed only once, because parsing a name costs more than
 /// a decision.
 static TYPES: LazyLock<BTreeMap<&'static str, EntityTypeName>> = LazyLock::new(|| {
-    let kinds = ["Role", "Group", "User", "ApiKey", "Session", "Host", "Path", "Action"];
+    let kinds = ["Role", "Group", "User", "ApiKey", "Session", "Host", "Path", "Sink", "Action"];
     let of_powers = ["Caller", "Server", "Run", "Approval"];
     kinds
         .into_iter()

@@ -13,13 +13,16 @@ impl Built {
     /// The same request of a call with every member that the schema has today; `None` if it has
     /// them all, or is not of a call.
     pub(in crate::policy) fn filled(&self) -> Option<Self> {
-        // All of them came together.
-        if self.context.contains_key("channel") {
-            return None;
-        }
         let mut built = self.clone();
         let session = built.nodes.iter_mut().find(|node| node.uid == self.principal);
         let session = session.filter(|_| self.principal.0 == "Session")?;
+        // No rule gave a class of data before the schema had them.
+        let is_of_first = !session.attributes.contains_key("seen");
+        session.attributes.entry("seen".to_owned()).or_insert_with(|| Value::Set(Vec::new()));
+        // All the others came together, before that.
+        if self.context.contains_key("channel") {
+            return is_of_first.then_some(built);
+        }
         let left = match (session.attributes.get("budget"), session.attributes.get("calls_used")) {
             (Some(Value::Long(budget)), Some(Value::Long(used))) => calls_left(*budget, *used),
             _ => return None,

@@ -99,6 +99,7 @@ mod tests {
             id: "s".to_owned(),
             ceiling: catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
             taint: BTreeSet::new(),
+            seen: BTreeSet::new(),
             tainted_by: Vec::new(),
             calls_used: 0,
             budget: 1,

@@ -21,7 +21,7 @@ pub(in crate::policy) struct Carried {
 
 /// A label with the place that assigns it: `secret`, `policies/entities.toml:4`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Labelled {
+pub struct GivenLabel {
     /// The label, or the path that carries one.
     pub name: String,
     /// `file:line`.
@@ -46,20 +46,20 @@ impl Labels {
     }
 
     /// The labelled paths that are absolute, which prepare compares with the object.
-    pub fn paths(&self) -> impl Iterator<Item = Labelled> {
+    pub fn paths(&self) -> impl Iterator<Item = GivenLabel> {
         let paths = self.of.iter().filter(|(uid, _)| uid.0 == "Path" && uid.1.starts_with('/'));
-        paths.map(|(uid, carried)| Labelled { name: uid.1.clone(), origin: carried.origin.clone() })
+        paths.map(|(uid, carried)| GivenLabel { name: uid.1.clone(), origin: carried.origin.clone() })
     }
 
     /// Every label, with the first line that assigns it.
-    pub fn given(&self) -> impl Iterator<Item = Labelled> {
+    pub fn given(&self) -> impl Iterator<Item = GivenLabel> {
         let mut first: BTreeMap<&String, &String> = BTreeMap::new();
         for carried in self.of.values() {
             for label in &carried.labels {
                 first.entry(label).or_insert(&carried.origin);
             }
         }
-        first.into_iter().map(|(name, origin)| Labelled { name: name.clone(), origin: origin.clone() })
+        first.into_iter().map(|(name, origin)| GivenLabel { name: name.clone(), origin: origin.clone() })
     }
 
     /// The labels of the entity itself.

@@ -12,6 +12,7 @@
 //! * `groups`, `labels`: the groups of users, and the labels of entities.
 //! * `lower`: arguments as Cedar types and values.
 //! * `build`, `power_use`: the request for a call, and for a use of a power.
+//! * `ask`: the request for a request to a language model.
 //! * `filled`: what earlier schemas did not record.
 //! * `completeness`: checks that a request is missing nothing.
 
@@ -23,5 +24,6 @@ pub(super) mod labels;
 pub(super) mod lower;
 pub(super) mod build;
 pub(super) mod power_use;
+pub(super) mod ask;
 pub(super) mod filled;
 pub(super) mod completeness;

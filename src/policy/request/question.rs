@@ -2,7 +2,7 @@
 
 use crate::auth::Subject;
 use crate::tools::{IdKind, Manifest};
-use crate::types::Channel;
+use crate::types::{Channel, DataLabels, ModelSink};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -34,6 +34,27 @@ pub struct Question<'a> {
     pub counts: Counts,
 }
 
+/// One request to a language model, as the policies see it.
+#[derive(Clone, Copy, Debug)]
+pub struct AskQuestion<'a> {
+    /// The caller.
+    pub subject: &'a Subject,
+    /// The conversation that would be sent.
+    pub session: &'a Session,
+    /// The model.
+    pub sink: &'a ModelSink,
+    /// An estimate of the tokens that would be sent.
+    pub input_tokens: u64,
+    /// The name of the model that did not answer, if this one is asked in its place.
+    pub fallback_of: Option<&'a str>,
+    /// Wall clock, in microseconds since 1970.
+    pub now_us: u64,
+    /// Where the request came from, if over the network.
+    pub source_ip: Option<IpAddr>,
+    /// Where the run came in.
+    pub channel: Channel,
+}
+
 /// How a tool was used within the last hour, by all callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -54,6 +75,8 @@ pub struct Session {
     pub ceiling: BTreeSet<String>,
     /// Labels of the untrusted output that it has seen.
     pub taint: BTreeSet<String>,
+    /// Named classes of data that rules gave to what it has seen.
+    pub seen: BTreeSet<String>,
     /// Where those labels come from, oldest first, for display. Policies see only the labels.
     pub tainted_by: Vec<TaintSource>,
     /// Tool calls so far in this run.
@@ -62,6 +85,22 @@ pub struct Session {
     pub budget: i64,
     /// A measure that agents may raise; initially 0.
     pub risk: i64,
+}
+
+impl Session {
+    /// The labels of everything that it has seen.
+    #[must_use]
+    pub fn labels(&self) -> DataLabels {
+        DataLabels { taint: self.taint.clone(), seen: self.seen.clone() }
+    }
+
+    /// The same session after it has also seen what `labels` are of.
+    #[must_use]
+    pub fn after(&self, labels: &DataLabels) -> Self {
+        let mut all = self.labels();
+        all.add(labels);
+        Self { taint: all.taint, seen: all.seen, ..self.clone() }
+    }
 }
 
 /// An untrusted result that a session has seen.

@@ -7,13 +7,13 @@
 use crate::auth::Role;
 use crate::policy::decide::ruling::Ruling;
 use crate::policy::load::bundle::Bundle;
-use crate::policy::load::suite::case::{Case, NOW_US, Who};
+use crate::policy::load::suite::case::{AskCase, Case, NOW_US, Who};
 use crate::policy::request::question::{Approved, Counts, Question, Resource, UNTRUSTED};
 use crate::policy::testing::folders::{Folders, expand, place};
 use crate::policy::testing::outcome::described;
 use crate::policy::testing::ready::ReadyCase;
 use crate::tools::{Catalog, IdKind, Manifest, ResourceSpec};
-use crate::types::{Decision, HostPort, limits};
+use crate::types::{Decision, HostPort, ModelSink, limits};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,8 +64,14 @@ pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
             found.push(Flip { asked: words, old, new });
         }
     };
+    for case in old.bundle.suite().asks.iter().chain(&new.bundle.suite().asks) {
+        compare(format!("{} ({})", case.asked(), case.name), old.ask(case), new.ask(case));
+    }
     for case in old.bundle.suite().cases.iter().chain(&new.bundle.suite().cases) {
         compare(format!("{} ({})", case.asked(), case.name), old.case(case), new.case(case));
+    }
+    for (case, words) in old.asks().into_iter().chain(new.asks()) {
+        compare(words, old.ask(&case), new.ask(&case));
     }
     let (mut objects, more) = (old.objects(), new.objects());
     objects.extend(more);
@@ -104,6 +110,7 @@ fn caller_with(role: Role, is_tainted: bool) -> Who {
         groups: Arc::default(),
         ceiling: None,
         taint,
+        seen: BTreeSet::new(),
         calls_used: 0,
         budget,
         risk: 0,
@@ -144,6 +151,25 @@ impl Side<'_> {
             Ok(ready) => ruled(&self.bundle.decide_among(&ready.question(), &case.who.groups).answer),
             Err(_) => SideRuling::NoCall,
         }
+    }
+
+    fn ask(self, case: &AskCase) -> SideRuling {
+        ruled(&case.answer(self.bundle, self.catalog))
+    }
+
+    /// Requests of each role to each model that these rules name, and to the one of `[llm]`.
+    fn asks(self) -> Vec<(AskCase, String)> {
+        let named = self.bundle.literals().into_iter().filter(|(kind, _)| kind == "Sink");
+        let mut names: BTreeSet<String> =
+            named.filter_map(|(_, id)| Some(id.strip_prefix(ModelSink::PREFIX)?.to_owned())).collect();
+        names.insert(ModelSink::DEFAULT.to_owned());
+        let roles = Role::ALL.into_iter().flat_map(|role| [(role, false), (role, true)]);
+        let ask = |(role, is_tainted), name: &String| {
+            let case = AskCase::of(caller_with(role, is_tainted), name.clone());
+            let words = case.asked();
+            (case, words)
+        };
+        roles.flat_map(|who| names.iter().map(move |name| ask(who, name))).collect()
     }
 
     fn cell(self, who: &Who, tool: &str, words: &str) -> SideRuling {

@@ -1,6 +1,6 @@
 //! Compares two suites: cases that were added, removed or changed.
 
-use crate::policy::load::suite::case::{Case, CasePlace, Expect, Offered, Who};
+use crate::policy::load::suite::case::{AskCase, Case, CasePlace, Expect, Offered, Who};
 use crate::policy::load::suite::file::Suite;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +49,9 @@ impl Suite {
             let name = format!("{file}: offered {who}");
             texts.entry(name).or_default().insert(format!("{tools:?} {}", of_who(who)));
         }
+        for ask in &self.asks {
+            texts.entry(format!("{}: {}", ask.place.file, ask.name)).or_default().insert(of_ask(ask));
+        }
         texts
     }
 }
@@ -81,9 +84,30 @@ fn of_case(case: &Case) -> String {
     )
 }
 
+fn of_ask(case: &AskCase) -> String {
+    let AskCase {
+        place: _,
+        name: _,
+        who,
+        sink,
+        input_tokens,
+        fallback_of,
+        now_us,
+        source_ip,
+        channel,
+        expect: Expect { word, policies, asks: _ },
+    } = case;
+    let who = of_who(who);
+    format!(
+        "{who} {sink:?} {input_tokens} {fallback_of:?} {now_us} {source_ip:?} {channel:?} {word} {policies:?}"
+    )
+}
+
 fn of_who(who: &Who) -> String {
-    let Who { role, user, key, groups, ceiling, taint, calls_used, budget, risk } = who;
-    format!("{role:?} {user:?} {key:?} {groups:?} {ceiling:?} {taint:?} {calls_used} {budget} {risk}")
+    let Who { role, user, key, groups, ceiling, taint, seen, calls_used, budget, risk } = who;
+    format!(
+        "{role:?} {user:?} {key:?} {groups:?} {ceiling:?} {taint:?} {seen:?} {calls_used} {budget} {risk}"
+    )
 }
 
 #[cfg(test)]
@@ -116,6 +140,7 @@ mod tests {
             "calls_used = 1",
             "ceiling = []",
             "taint = [\"x\"]",
+            "seen = [\"x\"]",
             "user = \"ana\"",
             "resource = \"localhost\"",
             "arguments = { x = 1 }",

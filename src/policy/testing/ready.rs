@@ -91,6 +91,7 @@ impl Who {
                 .clone()
                 .unwrap_or_else(|| catalog.manifests().map(|manifest| manifest.name.clone()).collect()),
             taint: self.taint.clone(),
+            seen: self.seen.clone(),
             tainted_by: Vec::new(),
             calls_used: self.calls_used,
             budget: self.budget,

@@ -4,7 +4,8 @@ use super::folders::Folders;
 use super::outcome::{CaseFailure, described};
 use super::ready::ReadyCase;
 use crate::policy::load::bundle::Bundle;
-use crate::policy::load::suite::case::{Offered, PowerCase, Who};
+use crate::policy::load::suite::case::{AskCase, Offered, PowerCase, Who};
+use crate::policy::load::suite::file::Suite;
 use crate::tools::{Catalog, Manifest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub(in crate::policy) struct ReadySuite<'a> {
     pub(in crate::policy) ready: Vec<ReadyCase<'a>>,
     pub(in crate::policy) offered: &'a [Offered],
     uses: &'a [PowerCase],
+    asks: &'a [AskCase],
     catalog: &'a Catalog,
 }
 
@@ -26,6 +28,7 @@ impl Bundle {
         failures.extend(run.ready.iter().filter_map(|ready| self.check(ready)));
         failures.extend(run.offered.iter().filter_map(|offered| self.check_offered(offered, catalog)));
         failures.extend(self.suite.uses.iter().filter_map(|case| self.check_use(case)));
+        failures.extend(self.suite.asks.iter().filter_map(|case| self.check_ask(case, catalog)));
         failures.sort_by(|a, b| a.place.cmp(&b.place));
         failures
     }
@@ -43,7 +46,8 @@ impl Bundle {
                 Err(reason) => failures.push(case.failure("no call", reason)),
             }
         }
-        (ReadySuite { ready, offered: &self.suite.offered, uses: &self.suite.uses, catalog }, failures)
+        let Suite { offered, uses, asks, .. } = &self.suite;
+        (ReadySuite { ready, offered, uses, asks, catalog }, failures)
     }
 
     fn check(&self, ready: &ReadyCase<'_>) -> Option<CaseFailure> {
@@ -94,6 +98,7 @@ impl ReadySuite<'_> {
         };
         !self.ready.iter().all(is_met)
             || !self.uses.iter().all(|case| case.holds(bundle))
+            || !self.asks.iter().all(|case| case.holds(bundle, self.catalog))
             || self.offered.iter().any(|offered| bundle.offer(&offered.who, self.catalog) != offered.tools)
     }
 }

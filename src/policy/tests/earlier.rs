@@ -98,7 +98,8 @@ fn an_earlier_request_is_filled_in_for_later_rules() {
     let rules = "@id(\"all\") permit(principal, action in PAR::Action::\"call_tool\", resource);
         @id(\"marked\") forbid(principal, action in PAR::Action::\"call_tool\", resource)
         when { context.channel == \"cli\" && context.agent == \"\" && context.task == \"\" && !context.plan
-               && !context.call.halted && context.call.calls_left == 32 && principal.owner == \"os:root\" };";
+               && !context.call.halted && context.call.calls_left == 32 && principal.owner == \"os:root\"
+               && principal.seen.isEmpty() };";
     let bundle = load(rules);
     let first = recorded(&decisions()[1]);
     let again = bundle.decide_other(&first);
@@ -111,6 +112,11 @@ fn an_earlier_request_is_filled_in_for_later_rules() {
         [("channel", json!("http")), ("agent", json!("")), ("task", json!("")), ("plan", json!(false))]
     {
         today["context"][place] = value;
+    }
+    for entity in today["entities"].as_array_mut().expect("entities") {
+        if entity["uid"]["type"] == "PAR::Session" {
+            entity["attrs"]["seen"] = json!([]);
+        }
     }
     let again = bundle.decide_other(&RecordedRequest::read(&today).expect("a request"));
     assert!(!again.fits && !again.filled && matches!(again.answer, Ruling::Deny { .. }), "{again:?}");

@@ -79,6 +79,7 @@ fn session(catalog: &Catalog) -> Session {
         id: "ses_1".to_owned(),
         ceiling: catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
         taint: BTreeSet::new(),
+        seen: BTreeSet::new(),
         tainted_by: Vec::new(),
         calls_used: 0,
         budget: 32,

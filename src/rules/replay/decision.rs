@@ -3,7 +3,7 @@
 use super::beneath;
 use super::kept::KeptBundles;
 use super::share::WalkShare;
-use crate::ledger::payload::CallDecisionPayload;
+use crate::ledger::payload::{CallDecisionPayload, ShadowDecision};
 use crate::ledger::{Header, Stored};
 use crate::policy::{Bundle, RecordedRequest, RepeatedDecision, Ruling};
 use crate::types::json::parse_strict;
@@ -101,7 +101,8 @@ fn check_own(
             let is_allowed = matches!(again.answer, Ruling::Allow { .. });
             let may_run = !matches!(again.answer, Ruling::Deny { .. });
             let below = || beneath::difference(payload, recorded, bundle, is_allowed).filter(|_| may_run);
-            match difference(header, payload, &again).or_else(below) {
+            let differs = difference(header, payload.errors.as_deref(), payload.shadow.as_ref(), &again);
+            match differs.or_else(below) {
                 None => share.report.as_recorded += 1,
                 Some(what) => share.differs(seq, format!("{what}, under the bundle {}", digest.short())),
             }
@@ -111,10 +112,18 @@ fn check_own(
 
 /// Describes a request that belongs to another call than the header.
 fn is_of_another(header: &Header, recorded: &RecordedRequest) -> Option<String> {
-    let pairs = [("tool", recorded.tool()), ("session", recorded.session())];
-    let other = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
-    if let Some((name, is)) = other {
-        return Some(format!("the request names the {name} `{is}`, and the header another"));
+    let tool = recorded.tool();
+    if header.str("tool").unwrap_or_default() != tool {
+        return Some(format!("the request names the tool `{tool}`, and the header another"));
+    }
+    is_of_another_session(header, recorded)
+}
+
+/// Describes a request of another session, or of another principal, than the header's.
+pub(super) fn is_of_another_session(header: &Header, recorded: &RecordedRequest) -> Option<String> {
+    let session = recorded.session();
+    if header.str("session").unwrap_or_default() != session {
+        return Some(format!("the request names the session `{session}`, and the header another"));
     }
     let by = header.str("principal").unwrap_or_default();
     (!recorded.is_by(by))
@@ -122,7 +131,12 @@ fn is_of_another(header: &Header, recorded: &RecordedRequest) -> Option<String> 
 }
 
 /// What differs between a record and the answer that its request leads to.
-fn difference(header: &Header, payload: &CallDecisionPayload, again: &RepeatedDecision) -> Option<String> {
+pub(super) fn difference(
+    header: &Header,
+    errors: Option<&[String]>,
+    shadow: Option<&ShadowDecision>,
+    again: &RepeatedDecision,
+) -> Option<String> {
     let word = header.str("decision").unwrap_or_default();
     let policies = header.policies();
     let answer = &again.answer;
@@ -134,13 +148,13 @@ fn difference(header: &Header, payload: &CallDecisionPayload, again: &RepeatedDe
         let (then, now) = (say(word, &policies), say(answer.word(), answer.policies()));
         return Some(format!("recorded {then}; the rules say {now}"));
     }
-    let has_errors = payload.errors.as_ref().is_some_and(|errors| !errors.is_empty());
+    let has_errors = errors.is_some_and(|errors| !errors.is_empty());
     if has_errors == answer.errors().is_empty() {
         let (then, now) = if has_errors { ("an error", "none") } else { ("no error", "one") };
         return Some(format!("recorded {then}; the rules lead to {now}"));
     }
     // The text of errors may change between versions: only whether there are any is compared.
-    let then = payload.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
+    let then = shadow.map(|shadow| (shadow.decision, &shadow.policies));
     let now = again.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
     (then != now).then(|| "the record of policies in shadow mode differs from what they say".to_owned())
 }

@@ -13,7 +13,7 @@
 //! * `share`: what one thread finds, and how shares add up.
 //! * `kept`: stored bundles, each rebuilt once.
 //! * `beneath`: the exclusions of a call.
-//! * `decision`, `power`: one decision, one use of a power.
+//! * `decision`, `ask`, `power`: one decision, one request to a model, one use of a power.
 //! * `walk`: the whole ledger.
 
 mod told;
@@ -21,6 +21,7 @@ mod share;
 mod kept;
 mod beneath;
 mod decision;
+mod ask;
 mod power;
 mod walk;
 

@@ -3,7 +3,7 @@
 use super::kept::KeptBundles;
 use super::share::WalkShare;
 use super::told::Replayed;
-use super::{decision, power};
+use super::{ask, decision, power};
 use crate::ledger::{Header, Kind, ReadError, Reader};
 use crate::policy::Bundle;
 use std::ops::Range;
@@ -76,12 +76,17 @@ impl Replay<'_> {
                 step(STEP);
             }
             let is_asked = header.u64("wall_us").is_none_or(|at| at >= self.since_us);
-            let is_made = header.is(Kind::CallDecision) || power::power_of(header).is_some();
+            let is_made = header.is(Kind::CallDecision)
+                || header.is(Kind::ModelAsk)
+                || power::power_of(header).is_some();
             header.is(Kind::PolicyLoad) || (is_made && is_asked)
         };
         reader.walk(range, wants, |stored| {
             if stored.header.is(Kind::CallDecision) {
                 return decision::check(&stored, self.against, kept, &mut share);
+            }
+            if stored.header.is(Kind::ModelAsk) {
+                return ask::check(&stored, self.against, kept, &mut share);
             }
             power::check(&stored, kept, &mut share);
             if stored.header.is(Kind::PolicyLoad) {

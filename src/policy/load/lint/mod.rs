@@ -4,11 +4,13 @@
 //!
 //! * `finding`: a finding of a lint.
 //! * `words`: the string literals in conditions.
-//! * `powers`, `annotations`: lints of rules on powers, and of annotations.
+//! * `powers`, `asks`, `annotations`: lints of rules on powers, of rules on requests to models, and
+//!   of annotations.
 //! * `rules`: all lints of a rule.
 
 pub(in crate::policy) mod finding;
 pub(in crate::policy) mod words;
 mod powers;
+mod asks;
 mod annotations;
 pub(in crate::policy) mod rules;

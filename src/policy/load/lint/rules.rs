@@ -4,7 +4,7 @@
 //! The lints walk Cedar's whole syntax tree, so they find a fault wherever it is in a rule.
 
 use super::finding::{LintFinding, LintPlace, offset};
-use super::{annotations, powers};
+use super::{annotations, asks, powers};
 use crate::auth::Role;
 use crate::policy::load::scope::fits_action;
 use crate::policy::request::question::UNTRUSTED;
@@ -20,6 +20,7 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
     found.extend(annotations::faults(policy, catalog));
     found.extend(unknown_roles(policy));
     found.extend(powers::faults(policy));
+    found.extend(asks::faults(policy));
     let ast: &ast::Policy = policy.as_ref();
     let words = path_arguments(policy, catalog);
     for expr in ast.non_scope_constraints().into_iter().flat_map(Expr::subexpressions) {

@@ -27,6 +27,8 @@ pub(in crate::policy) struct RawCase {
     #[serde(default)]
     tainted: bool,
     #[serde(default)]
+    seen: BTreeSet<String>,
+    #[serde(default)]
     calls_used: i64,
     budget: Option<i64>,
     #[serde(default)]
@@ -65,6 +67,8 @@ pub(in crate::policy) struct RawOffered {
     taint: BTreeSet<String>,
     #[serde(default)]
     tainted: bool,
+    #[serde(default)]
+    seen: BTreeSet<String>,
     #[serde(default)]
     calls_used: i64,
     budget: Option<i64>,
@@ -145,6 +149,7 @@ impl RawCase {
             groups: Arc::default(),
             ceiling: self.ceiling.clone(),
             taint: tainted(&self.taint, self.tainted),
+            seen: self.seen.clone(),
             calls_used: self.calls_used,
             budget: self.budget.unwrap_or(i64::from(limits::CALLS_PER_RUN_MAX)),
             risk: self.risk,
@@ -172,6 +177,7 @@ impl RawOffered {
             groups: Arc::default(),
             ceiling: self.ceiling.clone(),
             taint: tainted(&self.taint, self.tainted),
+            seen: self.seen.clone(),
             calls_used: self.calls_used,
             budget: self.budget.unwrap_or(i64::from(limits::CALLS_PER_RUN_MAX)),
             risk: self.risk,
@@ -180,6 +186,6 @@ impl RawOffered {
 }
 
 /// The labels of a session: `tainted = true` is `taint = ["untrusted"]`.
-fn tainted(taint: &BTreeSet<String>, is_tainted: bool) -> BTreeSet<String> {
+pub(super) fn tainted(taint: &BTreeSet<String>, is_tainted: bool) -> BTreeSet<String> {
     taint.iter().cloned().chain(is_tainted.then(|| UNTRUSTED.to_owned())).collect()
 }

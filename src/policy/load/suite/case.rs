@@ -5,7 +5,7 @@ use crate::policy::power::Power;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::question::Counts;
 use crate::policy::uses::{Door, Ran};
-use crate::types::{Channel, KeyId};
+use crate::types::{Channel, KeyId, ModelSink};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -54,6 +54,7 @@ pub(in crate::policy) struct Who {
     /// The tools in the session's ceiling; `None` means all of them.
     pub(in crate::policy) ceiling: Option<BTreeSet<String>>,
     pub(in crate::policy) taint: BTreeSet<String>,
+    pub(in crate::policy) seen: BTreeSet<String>,
     pub(in crate::policy) calls_used: i64,
     pub(in crate::policy) budget: i64,
     pub(in crate::policy) risk: i64,
@@ -106,5 +107,20 @@ pub(in crate::policy) struct PowerCase {
     pub(in crate::policy) expires_us: Option<u64>,
     pub(in crate::policy) now_us: u64,
     pub(in crate::policy) ran: Ran,
+    pub(in crate::policy) expect: Expect,
+}
+
+/// One expected answer to a request to a language model.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct AskCase {
+    pub(in crate::policy) place: CasePlace,
+    pub(in crate::policy) name: String,
+    pub(in crate::policy) who: Who,
+    pub(in crate::policy) sink: ModelSink,
+    pub(in crate::policy) input_tokens: u64,
+    pub(in crate::policy) fallback_of: Option<String>,
+    pub(in crate::policy) now_us: u64,
+    pub(in crate::policy) source_ip: Option<IpAddr>,
+    pub(in crate::policy) channel: Channel,
     pub(in crate::policy) expect: Expect,
 }

@@ -1,7 +1,8 @@
 //! Reads the files of a suite.
 
+use super::asks::RawAsk;
 use super::calls::{RawCase, RawOffered};
-use super::case::{Case, CasePlace, Offered, PowerCase};
+use super::case::{AskCase, Case, CasePlace, Offered, PowerCase};
 use super::powers::RawUse;
 use super::words::RawGroups;
 use crate::policy::load::error::{PolicyError, SourceFile, located};
@@ -24,6 +25,8 @@ struct RawSuite {
     offered: Vec<Spanned<RawOffered>>,
     #[serde(default, rename = "use")]
     uses: Vec<Spanned<RawUse>>,
+    #[serde(default)]
+    ask: Vec<Spanned<RawAsk>>,
 }
 
 /// Every case and tool list of a bundle. Empty if it has no tests.
@@ -32,6 +35,7 @@ pub struct Suite {
     pub(in crate::policy) cases: Vec<Case>,
     pub(in crate::policy) offered: Vec<Offered>,
     pub(in crate::policy) uses: Vec<PowerCase>,
+    pub(in crate::policy) asks: Vec<AskCase>,
     /// `policies/tests/NAME.toml` with the digest of its bytes.
     files: BTreeMap<String, Digest>,
 }
@@ -58,10 +62,11 @@ impl Suite {
         if errors.is_empty() { Ok(suite) } else { Err(errors) }
     }
 
-    /// Number of cases of calls and of powers, and of tool lists; each combination counts.
+    /// Number of cases of calls, of powers and of models, and of tool lists; each combination
+    /// counts.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.cases.len() + self.offered.len() + self.uses.len()
+        self.cases.len() + self.offered.len() + self.uses.len() + self.asks.len()
     }
 
     /// Whether there is nothing to run.
@@ -99,6 +104,11 @@ impl Suite {
         for raw in file.uses {
             let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
             self.uses.extend(cases.map_err(refuse(raw.span()))?);
+            self.check_length().map_err(refuse(raw.span()))?;
+        }
+        for raw in file.ask {
+            let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
+            self.asks.extend(cases.map_err(refuse(raw.span()))?);
             self.check_length().map_err(refuse(raw.span()))?;
         }
         for raw in file.offered {

@@ -8,11 +8,12 @@
 //!
 //! * `case`: what is expected.
 //! * `words`: values that all kinds of cases share.
-//! * `calls`, `powers`: cases as they are written.
+//! * `calls`, `powers`, `asks`: cases as they are written.
 //! * `file`: a suite of files.
 
 pub(in crate::policy) mod case;
 mod words;
 mod calls;
 mod powers;
+mod asks;
 pub(in crate::policy) mod file;

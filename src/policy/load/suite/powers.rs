@@ -57,6 +57,7 @@ impl RawUse {
             groups: Arc::default(),
             ceiling: None,
             taint: BTreeSet::new(),
+            seen: BTreeSet::new(),
             calls_used: 0,
             budget: 0,
             risk: 0,
