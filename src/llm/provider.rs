@@ -48,8 +48,8 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Sends one constant question, outside any run and without a permit: it contains nothing of this
-    /// host. Shows whether the model answers.
+    /// Sends one constant question, outside any run and without a permit: it contains nothing of
+    /// this host. Shows whether the model answers.
     fn probe(&self, deadline: Duration) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let conversation = probe::conversation();

@@ -12,8 +12,8 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display. `nearest`: the known word that a mistyped one stands for.
-//! * `labels`: where stored data comes from. `sink`: where it may leave this host. `price`: prices of
-//!   models, and money.
+//! * `labels`: where stored data comes from. `sink`: where it may leave this host. `price`: prices
+//!   of models, and money.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
 //! * `shares`: a semaphore with a bound for each key.

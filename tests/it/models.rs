@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
@@ -15,8 +16,8 @@ use std::sync::{Arc, Mutex};
 struct HeadServer {
     address: String,
     heads: Arc<Mutex<Vec<String>>>,
-    /// Status and text.
-    says: Arc<Mutex<(u16, String)>>,
+    /// Statuses and messages, one for each request; the last one stays.
+    says: Arc<Mutex<Vec<(u16, Value)>>>,
 }
 
 impl HeadServer {
@@ -24,19 +25,28 @@ impl HeadServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("address").to_string();
         let (heads, says) =
-            (Arc::<Mutex<Vec<String>>>::default(), Arc::new(Mutex::new((200, text.to_owned()))));
-        let (seen, said) = (heads.clone(), says.clone());
+            (Arc::<Mutex<Vec<String>>>::default(), Arc::new(Mutex::new(vec![(200, said(text))])));
+        let (seen, script) = (heads.clone(), says.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (status, text) = said.lock().expect("says").clone();
-                seen.lock().expect("heads").extend(answer(stream, status, &text));
+                let (status, message) = next(&mut script.lock().expect("says"));
+                seen.lock().expect("heads").extend(answer(stream, status, &message));
             }
         });
         Self { address, heads, says }
     }
 
     fn say(&self, status: u16, text: &str) {
-        *self.says.lock().expect("says") = (status, text.to_owned());
+        *self.says.lock().expect("says") = vec![(status, said(text))];
+    }
+
+    /// Proposes once to read this file, and then refuses its key.
+    fn read_and_fail(&self, path: &Path) {
+        let arguments = json!({ "path": path }).to_string();
+        let function = json!({ "name": "read_file", "arguments": arguments });
+        let call = json!({ "id": "1", "type": "function", "function": function });
+        let message = json!({ "role": "assistant", "content": null, "tool_calls": [call] });
+        *self.says.lock().expect("says") = vec![(200, message), (401, said(""))];
     }
 
     /// The keys that its requests came with.
@@ -60,7 +70,15 @@ impl HeadServer {
     }
 }
 
-fn answer(stream: TcpStream, status: u16, said: &str) -> Option<String> {
+fn next(says: &mut Vec<(u16, Value)>) -> (u16, Value) {
+    if says.len() > 1 { says.remove(0) } else { says[0].clone() }
+}
+
+fn said(text: &str) -> Value {
+    json!({ "role": "assistant", "content": text })
+}
+
+fn answer(stream: TcpStream, status: u16, message: &Value) -> Option<String> {
     let mut reader = BufReader::new(stream);
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -74,7 +92,6 @@ fn answer(stream: TcpStream, status: u16, said: &str) -> Option<String> {
         head.push_str(&line);
     }
     reader.read_exact(&mut vec![0; length]).ok()?;
-    let message = json!({ "role": "assistant", "content": said });
     let usage = json!({ "prompt_tokens": 1_000, "completion_tokens": 100 });
     let choices = json!([{ "index": 0, "message": message, "finish_reason": "stop" }]);
     let body = json!({ "model": "served", "choices": choices, "usage": usage }).to_string();
@@ -267,6 +284,18 @@ fn the_next_model_answers_if_the_first_is_not_in_service() {
     assert_eq!(errors.len(), 6);
     let error = home.entry(errors[1]["seq"].as_u64().expect("seq"));
     assert_eq!(error["payload"]["named"], "fast", "{error}");
+    let asks = home.entries(&["kind:model.ask"]);
+    let of = |seq: &Value| home.entry(seq.as_u64().expect("seq"))["payload"].clone();
+    let told: Vec<(Value, Value)> = asks
+        .iter()
+        .map(|ask| of(&ask["seq"]))
+        .map(|ask| (ask["name"].clone(), ask["fallback_of"].clone()))
+        .collect();
+    let (own, other) = ((json!("fast"), Value::Null), (json!("local"), json!("fast")));
+    let failed = [own.clone(), other.clone()];
+    let expect =
+        [[own.clone(), own].as_slice(), &failed, &failed, &failed, &failed, &failed, &[other]].concat();
+    assert_eq!(told, expect);
     let shown = home.expect(0, &["audit", "show", "kind:model.reply"]);
     assert!(shown.contains("local: by local") && shown.contains("fast: by fast"), "{shown}");
     // Later it is asked again, and is the first again.
@@ -278,4 +307,43 @@ fn the_next_model_answers_if_the_first_is_not_in_service() {
     home.expect(0, &["audit", "verify"]);
     let told = reply_of(&home.expect(0, &["--json", "run", "hello"]));
     assert_eq!(told["models"], json!(["fast"]));
+}
+
+/// No fallback for what is untrusted, whatever the model.
+const NO_FALLBACK: &str = r#"@id("no-fallback")
+forbid (principal, action == PAR::Action::"model.ask", resource)
+when { context.ask.fallback_of != "" && principal.taint.contains("untrusted") };
+"#;
+
+/// In the middle of a run, after a call: another model is another decision of the rules.
+#[test]
+fn a_fallback_in_the_middle_of_a_run_needs_a_rule_that_permits_it() {
+    let (fast, local) = (HeadServer::start(""), HeadServer::start("by local"));
+    let home = TestHome::init();
+    let tables = fast.table("fast", "key = \"none\"\n") + &local.table("local", "key = \"none\"\n");
+    home.configure(&format!("[llm]\nuse = [\"fast\", \"local\"]\n{tables}{LOGS}"));
+    let key = home.key("ops", "operator");
+    let note = home.path("workspace/note.txt");
+    std::fs::write(&note, "words of another").expect("a file");
+    let server = home.serve();
+    let run = || {
+        fast.read_and_fail(&note);
+        server.run(&key, "go").json()
+    };
+    let told = run();
+    assert_eq!((&told["status"], &told["answer"]), (&json!("done"), &json!("by local")), "{told}");
+    assert_eq!(told["models"], json!(["fast", "local"]));
+    home.add("policies/60-fallback.cedar", NO_FALLBACK);
+    home.expect(0, &["reload"]);
+    let told = run();
+    assert_eq!((&told["status"], &told["said_by"]), (&json!("denied"), &json!("par")), "{told}");
+    assert!(told["answer"].as_str().expect("words").contains("no-fallback"), "{told}");
+    assert_eq!(local.keys().len(), 1);
+    let asks = home.entries(&["kind:model.ask", "decision:deny"]);
+    assert_eq!(asks.len(), 1);
+    let ask = home.entry(asks[0]["seq"].as_u64().expect("seq"));
+    assert_eq!((&ask["payload"]["name"], &ask["payload"]["fallback_of"]), (&json!("local"), &json!("fast")));
+    assert_eq!(server.stop(), Some(0));
+    home.expect(0, &["audit", "verify"]);
+    home.expect(0, &["policy", "replay"]);
 }
