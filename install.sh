@@ -228,7 +228,8 @@ put_home() {
     cp -R -- "$stage/etc" "$share/etc"
     if is_host; then
         mkdir -p "$etc/credentials"
-        chmod 700 "$etc/credentials"
+        chgrp par "$etc/credentials"
+        chmod 750 "$etc/credentials"
     fi
 }
 

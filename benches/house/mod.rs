@@ -65,6 +65,7 @@ impl House<LinkSeed> {
             landlock_abi_max: None,
             ca_file: None,
             secrets: None,
+            key_variables: Vec::new(),
             journal: None,
         };
         let seed = sandbox::start(&spec).expect("launcher");

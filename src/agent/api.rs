@@ -68,6 +68,10 @@ pub struct RunReply {
     pub steps: Vec<Step>,
     /// Tokens and replies of the model.
     pub usage: Usage,
+    /// The names of the models that answered, one for each round. Empty if the configuration does
+    /// not name its model, and in records of earlier versions.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub models: Vec<String>,
     /// Its entries on the ledger. Absent from the recorded payload.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ledger: Option<LedgerRange>,
@@ -77,8 +81,9 @@ impl RunReply {
     /// The payload of `run.reply`: everything except the place on the ledger.
     #[must_use]
     pub fn payload(&self) -> RunReplyPayload {
-        let Self { run, session, status, answer, said_by, limit, steps, usage, ledger: _ } = self.clone();
-        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage }
+        let Self { run, session, status, answer, said_by, limit, steps, usage, models, ledger: _ } =
+            self.clone();
+        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models }
     }
 }
 
@@ -122,8 +127,8 @@ pub fn unread(result: &Value) -> Option<String> {
 
 impl From<RunReplyPayload> for RunReply {
     fn from(recorded: RunReplyPayload) -> Self {
-        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage } = recorded;
-        Self { run, session, status, answer, said_by, limit, steps, usage, ledger: None }
+        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models } = recorded;
+        Self { run, session, status, answer, said_by, limit, steps, usage, models, ledger: None }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::exit::{self, Fail};
 use super::{
-    approval, audit, backup, compose, config, doctor, init, key, login, manual, policy, query, quickstart,
-    reload, run, runs, serve, show, tool,
+    approval, audit, backup, compose, config, doctor, init, key, login, manual, model, policy, query,
+    quickstart, reload, run, runs, serve, show, tool,
 };
 use crate::config::Home;
 use crate::types;
@@ -81,6 +81,9 @@ enum Command {
     /// Show or check the effective configuration
     #[command(subcommand)]
     Config(config::Configuration),
+    /// List models, show their status, store their keys, and try them
+    #[command(subcommand)]
+    Model(model::ModelCommand),
     /// Check this host and this home: protections, files, ledger, clock, disk and model
     Doctor(doctor::Doctor),
     /// Print a completion script for a shell
@@ -168,6 +171,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Fail> {
         Command::Policy(policy) => policy.run(&compose::load(home)?, place.json),
         Command::Tool(tool) => tool.run(home, place.json),
         Command::Config(configuration) => configuration.run(compose::load(home)?, place.json),
+        Command::Model(model) => model.run(&compose::load(home)?, place.json),
         Command::Doctor(doctor) => doctor.run(compose::made(home)?, place.json),
         Command::Completion(completion) => completion.run(&Cli::command()),
         Command::Man(manual) => manual.run(&Cli::command()),

@@ -29,15 +29,15 @@ impl Configuration {
 
 /// Loads what a start loads, and starts nothing.
 fn check(config: &Config, is_json: bool) -> Result<(), Fail> {
-    let model_key = compose::model_key(config)?;
+    let model_keys = compose::model_keys(config)?;
     let rules = compose::load_rules(config)?;
     // Built and dropped, so that what is missing is reported now and not at the next start.
     let secrets = match std::fs::read_dir(&config.home.data) {
-        Ok(_) => compose::secrets(config, model_key.as_ref())?,
+        Ok(_) => compose::secrets(config, Some(&model_keys))?,
         // A user who cannot read data/ cannot start a server either; the rest is still checked.
         Err(_) => Secrets::default(),
     };
-    drop(compose::provider(config, model_key, &secrets)?);
+    drop(compose::provider(config, &model_keys, &secrets)?);
     // Opening a file would make it; a start makes it if its folder exists.
     match config.anchoring.place.strip_prefix("file:").map(Path::new) {
         Some(file) if !file.exists() => check_folder(file)?,

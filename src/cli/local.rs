@@ -84,11 +84,11 @@ pub(super) fn with_front<T>(
         Ok(seed) => seed,
         Err(e) => return Err(compose::load_rules(&config).err().unwrap_or_else(|| Fail::failed(e))),
     };
-    let model_key = compose::model_key(&config)?;
-    let secrets = compose::secrets(&config, model_key.as_ref())?;
+    let model_keys = compose::model_keys(&config)?;
+    let secrets = compose::secrets(&config, Some(&model_keys))?;
     logs::start(config.log, Verbosity::Command, secrets.clone());
     let rules = compose::load_rules(&config)?;
-    let provider = compose::provider(&config, model_key, &secrets)?;
+    let provider = compose::provider(&config, &model_keys, &secrets)?;
     let principal = compose::local_principal(&config, None)?;
     let report = seed.report().clone();
     sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;

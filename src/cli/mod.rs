@@ -38,6 +38,7 @@ mod key;
 mod login;
 mod reload;
 mod config;
+mod model;
 mod init;
 mod audit;
 mod backup;

@@ -44,9 +44,29 @@ fn run(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
     }
     if let Some(ledger) = &reply.ledger {
         let (run, status) = (&reply.run, reply.status.as_str());
-        show::note(&format!("{run} {status}; ledger entries {} to {}", ledger.first, ledger.last));
+        let models = models(&reply.models);
+        show::note(&format!("{run} {status}; ledger entries {} to {}{models}", ledger.first, ledger.last));
     }
     Ok(())
+}
+
+/// Which models answered, in order: `; answered by fast 2 times, local`.
+fn models(names: &[String]) -> String {
+    let mut told: Vec<(&str, u32)> = Vec::new();
+    for name in names {
+        match told.last_mut() {
+            Some((last, times)) if last == name => *times += 1,
+            _ => told.push((name, 1)),
+        }
+    }
+    let one = |(name, times): (&str, u32)| match times {
+        1 => text::visible_line(name),
+        times => format!("{} {times} times", text::visible_line(name)),
+    };
+    match told.is_empty() {
+        true => String::new(),
+        false => format!("; answered by {}", told.into_iter().map(one).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// Prints a reply and returns its exit code.

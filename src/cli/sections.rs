@@ -25,12 +25,13 @@ const FILES: &str = "\
 HOME/etc/par.toml           configuration
 HOME/etc/policies/          policies and their tests
 HOME/etc/tools.d/           one manifest for each tool
+HOME/etc/credentials/       keys of models, one file for each
 HOME/data/ledger.db         the ledger
 ~/.config/par/key           API key of the caller
 ~/.config/par/known-logs    logs that were seen, with their newest checkpoints";
 
 /// Examples of the commands that people begin with.
-const EXAMPLES: [(&str, &str); 12] = [
+const EXAMPLES: [(&str, &str); 13] = [
     ("par", "par quickstart\npar run 'how is this server doing?'\npar audit show decision:deny"),
     ("par run", "par run 'list_dir(path=\"/var/log\")'\necho 'what is new?' | par run -"),
     ("par runs list", "par runs list nginx --limit 5\npar runs list --status denied"),
@@ -41,6 +42,7 @@ const EXAMPLES: [(&str, &str); 12] = [
     ("par audit export", "par audit export since:7d -o week.jsonl\npar audit verify --export week.jsonl"),
     ("par approval approve", "par approval list\npar approval approve apr_01JD0000000000000000000000"),
     ("par key create", "par key create ops --role operator --user anna --expires 90d"),
+    ("par model login", "par model login fast\npar reload\npar model test fast"),
     (
         "par policy explain",
         "par policy explain read_file '{\"path\":\"/etc/shadow\"}'\npar policy explain 42",

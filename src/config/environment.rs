@@ -37,7 +37,14 @@ pub(super) fn overrides() -> Result<BTreeMap<String, (String, String)>, ConfigEr
         };
         let value = String::from_utf8(value.to_vec())
             .map_err(|_| ConfigError::variable(name, "is not valid UTF-8".to_owned()))?;
-        let path = format!("{}.{}", section.to_ascii_lowercase(), key.to_ascii_lowercase());
+        let path = match section {
+            // A model's name keeps its case, which `PAR_MODELS__NAME__KEY` writes as it is.
+            "MODELS" => match key.rsplit_once("__") {
+                Some((model, key)) => format!("models.{model}.{}", key.to_ascii_lowercase()),
+                None => format!("models.{key}"),
+            },
+            _ => format!("{}.{}", section.to_ascii_lowercase(), key.to_ascii_lowercase()),
+        };
         found.insert(path, (value, name.to_owned()));
     }
     Ok(found)
@@ -54,15 +61,14 @@ pub fn log_key_file() -> Option<PathBuf> {
     credential("log_key").filter(|path| path.is_file())
 }
 
-/// The key of `provider`: a credential of the service manager, else the provider's usual variable.
-pub(super) fn model_key(provider: &str) -> Option<Secret> {
-    let given = credential("llm_api_key").and_then(|path| std::fs::read_to_string(path).ok());
-    let text = given.or_else(|| env::var(key_variable(provider)?).ok())?;
-    Secret::new(text.trim().to_owned())
+/// The key in the variable `name`.
+pub(super) fn key(name: &str) -> Option<Secret> {
+    Secret::new(Zeroizing::new(env::var(name).ok()?).trim().to_owned())
 }
 
-/// The variable of `provider` and of no other: a key is not sent to another provider's server.
-fn key_variable(provider: &str) -> Option<&'static str> {
+/// The usual variable of `provider` and of no other: a key is not sent to another provider's
+/// server.
+pub(super) fn key_variable(provider: &str) -> Option<&'static str> {
     match provider {
         "openai" | "openai_responses" => Some(OPENAI_KEY),
         "anthropic" => Some(ANTHROPIC_KEY),

@@ -63,6 +63,12 @@ impl Home {
         self.etc.join("par.toml")
     }
 
+    /// The folder of the keys that `par model login` writes.
+    #[must_use]
+    pub fn credentials(&self) -> PathBuf {
+        self.etc.join("credentials")
+    }
+
     /// Whether `par init` has created this home.
     #[must_use]
     pub fn is_made(&self) -> bool {

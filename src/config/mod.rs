@@ -10,6 +10,8 @@
 //! * `environment`: the only code that reads environment variables. `home`: the paths of a home.
 //! * [`trusted`]: reads files that only their owner can write.
 //! * `raw`: the configuration as written. `settings`: the configuration in force.
+//! * `raw_models`, `models`: the models by name. `model_key`: where a key comes
+//!   from. `model_keys`: the keys in use.
 //! * `secret`: the source of a named secret. `shown`: the configuration for display.
 //! * `error`: why a configuration was refused.
 
@@ -18,9 +20,15 @@ mod shown;
 mod environment;
 mod home;
 pub mod trusted;
+mod raw_models;
 mod raw;
+mod model_key;
+mod models;
+mod model_keys;
 mod secret;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use environment::{
     KEY_VARIABLES, accepted_connection, client_key, is_color_wanted, is_journal, is_on_search_path,
@@ -28,7 +36,10 @@ pub use environment::{
 };
 pub use error::ConfigError;
 pub use home::{Home, socket_folders};
+pub use model_key::{FoundKey, KeyPlace, ModelKeySource};
+pub use model_keys::ModelKeys;
+pub use models::{ModelWaits, Models, NamedModel};
 pub use raw::OsUser;
 pub use secret::SecretSource;
-pub use settings::{Anchoring, Config, Llm, LogFormat, Segments};
+pub use settings::{Anchoring, Config, LogFormat, Segments};
 pub use shown::Shown;

@@ -1,6 +1,7 @@
 //! The configuration as written, with the position of every error.
 
 use super::error::ConfigError;
+use super::raw_models::{RawLlm, RawModel};
 use super::shown::Shown;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::path::Path;
 pub(super) struct RawConfig {
     pub(super) server: RawServer,
     pub(super) llm: RawLlm,
+    pub(super) models: BTreeMap<String, RawModel>,
     pub(super) paths: BTreeMap<String, String>,
     pub(super) auth: Auth,
     pub(super) ledger: RawLedger,
@@ -35,30 +37,6 @@ pub(super) struct RawServer {
 impl Default for RawServer {
     fn default() -> Self {
         Self { listen: "127.0.0.1:7117".to_owned(), hosts: Vec::new(), log: "text".to_owned() }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename = "Llm", default, deny_unknown_fields)]
-pub(super) struct RawLlm {
-    pub(super) provider: String,
-    pub(super) base_url: String,
-    pub(super) model: String,
-    pub(super) api_key_file: String,
-    pub(super) ca_file: String,
-    pub(super) reply_tokens_max: u32,
-}
-
-impl Default for RawLlm {
-    fn default() -> Self {
-        Self {
-            provider: "offline".to_owned(),
-            base_url: String::new(),
-            model: String::new(),
-            api_key_file: String::new(),
-            ca_file: String::new(),
-            reply_tokens_max: 0,
-        }
     }
 }
 
@@ -191,12 +169,10 @@ impl RawConfig {
             ("server.listen".to_owned(), text(&self.server.listen)),
             ("server.hosts".to_owned(), toml::Value::from(self.server.hosts.clone()).to_string()),
             ("server.log".to_owned(), text(&self.server.log)),
-            ("llm.provider".to_owned(), text(&self.llm.provider)),
-            ("llm.base_url".to_owned(), text(&self.llm.base_url)),
-            ("llm.model".to_owned(), text(&self.llm.model)),
-            ("llm.api_key_file".to_owned(), text(&self.llm.api_key_file)),
-            ("llm.ca_file".to_owned(), text(&self.llm.ca_file)),
-            ("llm.reply_tokens_max".to_owned(), self.llm.reply_tokens_max.to_string()),
+        ];
+        keys.extend(self.llm.shown());
+        keys.extend(self.models.iter().flat_map(|(name, model)| model.shown(name)));
+        keys.extend([
             ("auth.local_role".to_owned(), text(&self.auth.local_role)),
             ("auth.os_users".to_owned(), os_users(&self.auth.os_users)),
             ("sandbox.launcher".to_owned(), text(&self.sandbox.launcher)),
@@ -204,7 +180,7 @@ impl RawConfig {
             ("sandbox.ca_file".to_owned(), text(&self.sandbox.ca_file)),
             ("sandbox.landlock_abi_max".to_owned(), self.sandbox.landlock_abi_max.to_string()),
             ("sandbox.slot_uids".to_owned(), text(&self.sandbox.slot_uids)),
-        ];
+        ]);
         keys.extend(self.paths.iter().map(|(name, path)| (format!("paths.{name}"), text(path))));
         let floor = self.ledger.free_bytes_min.unwrap_or(crate::types::limits::LEDGER_FREE_BYTES_MIN);
         keys.push(("ledger.free_bytes_min".to_owned(), floor.to_string()));
@@ -227,9 +203,7 @@ impl RawConfig {
         keys.extend(patterns.map(|(name, pattern)| (format!("secret_patterns.{name}"), text(pattern))));
         keys.into_iter()
             .map(|(key, value)| {
-                let in_file = key.split_once('.').is_some_and(|(section, name)| {
-                    table.get(section).and_then(|section| section.get(name)).is_some()
-                });
+                let in_file = is_written(table, &key);
                 let of_file = if in_file { "file" } else { "default" };
                 let from = from.get(&key).cloned().unwrap_or_else(|| of_file.to_owned());
                 Shown { key, value, from }
@@ -248,6 +222,15 @@ fn os_users(users: &BTreeMap<String, OsUser>) -> String {
     toml::Value::Table(users.collect()).to_string()
 }
 
+/// Whether the file has the key, such as `server.listen` or `models.NAME.wire`.
+fn is_written(table: &toml::Table, key: &str) -> bool {
+    let Some((section, name)) = key.split_once('.') else { return false };
+    let Some(section) = table.get(section) else { return false };
+    // Names of other sections may contain a point.
+    let in_model = || name.split_once('.').and_then(|(model, key)| section.get(model)?.get(key)).is_some();
+    section.get(name).is_some() || in_model()
+}
+
 /// Puts a variable's text at `section.key`: as TOML if it is a TOML value, else as a string.
 fn set(table: &mut toml::Table, path: &str, text: &str) {
     let Some((section, key)) = path.split_once('.') else { return };
@@ -255,9 +238,17 @@ fn set(table: &mut toml::Table, path: &str, text: &str) {
         .ok()
         .and_then(|mut parsed| parsed.remove("value"))
         .unwrap_or_else(|| toml::Value::from(text));
-    let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
-    if let Some(section) = section.as_table_mut() {
-        section.insert(key.to_owned(), value);
+    let mut at = table.entry(section).or_insert_with(|| toml::Table::new().into());
+    let key = match key.split_once('.') {
+        Some((model, key)) if section == "models" => {
+            let Some(models) = at.as_table_mut() else { return };
+            at = models.entry(model).or_insert_with(|| toml::Table::new().into());
+            key
+        }
+        _ => key,
+    };
+    if let Some(at) = at.as_table_mut() {
+        at.insert(key.to_owned(), value);
     }
 }
 
@@ -280,11 +271,17 @@ mod tests {
     #[test]
     fn environment_over_file_over_default() {
         let raw = read("[server]\nlisten = \"127.0.0.1:1\"\n", &[("llm.model", "m")]).expect("read");
-        assert_eq!((raw.server.listen.as_str(), raw.llm.model.as_str()), ("127.0.0.1:1", "m"));
-        assert_eq!(raw.llm.provider, "offline");
+        assert_eq!((raw.server.listen.as_str(), raw.llm.model.as_deref()), ("127.0.0.1:1", Some("m")));
+        assert_eq!(raw.llm.provider, None);
         let raw =
             read("[server]\nlisten = \"127.0.0.1:1\"\n", &[("server.listen", "127.0.0.1:2")]).expect("read");
         assert_eq!(raw.server.listen, "127.0.0.1:2");
+    }
+
+    #[test]
+    fn a_variable_sets_a_key_of_a_model() {
+        let raw = read("[models.Fast]\nwire = \"openai\"\n", &[("models.Fast.model", "m")]).expect("read");
+        assert_eq!((raw.models["Fast"].wire.as_str(), raw.models["Fast"].model.as_str()), ("openai", "m"));
     }
 
     #[test]
@@ -298,5 +295,7 @@ mod tests {
         check("[sever]\n", &[], "par.toml:1: unknown field `sever`");
         check("[server\n", &[], "par.toml:1: ");
         check("", &[("server.lisen", "x")], "PAR_server.lisen: unknown field `lisen`");
+        check("[models.a]\nwir = \"openai\"\n", &[], "par.toml:2: unknown field `wir`");
+        check("[models.a]\ninput_price = -1\n", &[], "par.toml:2: `-1` is not a price");
     }
 }

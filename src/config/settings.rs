@@ -3,11 +3,14 @@
 use super::environment;
 use super::error::ConfigError;
 use super::home::Home;
+use super::model_key::{FoundKey, KeyPlace};
+use super::model_keys::{self, ModelKeys};
+use super::models::{Models, NamedModel};
 use super::raw::{OsUser, RawConfig};
 use super::secret::SecretSource;
 use super::shown::Shown;
 use super::trusted;
-use crate::types::{Level, Secret, limits};
+use crate::types::{Level, limits};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
@@ -35,8 +38,8 @@ pub struct Config {
     /// First and last uid for calls that write nothing, if the launcher is root; `None`: all calls
     /// share one uid.
     pub slot_uids: Option<(u32, u32)>,
-    /// The model.
-    pub llm: Llm,
+    /// The models.
+    pub models: Models,
     /// `[paths]`: name without `@` → absolute folder.
     pub paths: BTreeMap<String, PathBuf>,
     /// Role of a command that runs without a server, as written.
@@ -89,23 +92,6 @@ impl LogFormat {
     }
 }
 
-/// The `[llm]` table.
-#[derive(Debug)]
-pub struct Llm {
-    /// `offline`, or a wire: `openai`, `openai_responses`, `anthropic`, `gemini` or `ollama`.
-    pub provider: String,
-    /// Base URL of the server; empty for the provider's own.
-    pub base_url: String,
-    /// The model.
-    pub model: String,
-    /// The file that holds its key; see [`Config::model_key`].
-    pub api_key_file: Option<PathBuf>,
-    /// Certificates to trust in addition to the system's.
-    pub ca_file: Option<PathBuf>,
-    /// Maximum number of tokens in one reply.
-    pub reply_tokens_max: Option<u32>,
-}
-
 /// How the ledger is split into files, and how long payloads are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
@@ -140,18 +126,28 @@ impl Config {
         Self::resolve(home, raw, shown)
     }
 
-    /// Reads the model's key, for the code that makes the provider: from the file that
-    /// `llm.api_key_file` names, else from the service manager's credential, else from the
-    /// provider's usual variable; `None` without a key.
+    /// Reads the keys of the models that are asked, for the code that makes the providers.
     ///
     /// INVARIANT: not called before a launcher is forked, because the launcher would have a copy of
-    /// the key.
-    pub fn model_key(&self) -> Result<Option<Secret>, ConfigError> {
-        let Some(path) = &self.llm.api_key_file else {
-            return Ok(environment::model_key(&self.llm.provider));
+    /// the keys.
+    pub fn model_keys(&self) -> Result<ModelKeys, ConfigError> {
+        ModelKeys::read(&self.models, &self.home)
+    }
+
+    /// Reads the key of one model, under the same condition.
+    pub fn model_key(&self, model: &NamedModel) -> Result<Option<FoundKey>, ConfigError> {
+        model_keys::find(model, &self.home)
+    }
+
+    /// The environment variables from which keys of models are read.
+    #[must_use]
+    pub fn key_variables(&self) -> Vec<String> {
+        let places = self.models.all.iter().flat_map(|model| model.key.places());
+        let variable = |place: &KeyPlace| match place {
+            KeyPlace::Variable(name) => Some(name.clone()),
+            KeyPlace::File(_) | KeyPlace::Credential(_) => None,
         };
-        let refuse = |e| ConfigError::file(&self.home.file(), None, format!("`llm.api_key_file`: {e}"));
-        read_secret(path).map(Some).map_err(refuse)
+        places.filter_map(variable).collect()
     }
 
     fn resolve(home: Home, raw: RawConfig, shown: Vec<Shown>) -> Result<Self, ConfigError> {
@@ -174,6 +170,7 @@ impl Config {
         let secrets = SecretSource::all(&raw.secrets, &home.root);
         let secrets = secrets.map_err(|(name, e)| refuse(&format!("secrets.{name}"), e))?;
         let relative = |path: &str| (!path.is_empty()).then(|| home.root.join(path));
+        let models = Models::resolve(raw.llm, raw.models, &home).map_err(|(key, e)| refuse(&key, e))?;
         let log = LogFormat::parse(&raw.server.log).ok_or_else(|| {
             refuse("server.log", format!("unknown format `{}`, expected `text` or `json`", raw.server.log))
         })?;
@@ -188,14 +185,7 @@ impl Config {
             sandbox_ca_file: relative(&raw.sandbox.ca_file),
             landlock_abi_max: (raw.sandbox.landlock_abi_max > 0).then_some(raw.sandbox.landlock_abi_max),
             slot_uids,
-            llm: Llm {
-                provider: raw.llm.provider,
-                base_url: raw.llm.base_url,
-                model: raw.llm.model,
-                api_key_file: relative(&raw.llm.api_key_file),
-                ca_file: relative(&raw.llm.ca_file),
-                reply_tokens_max: (raw.llm.reply_tokens_max > 0).then_some(raw.llm.reply_tokens_max),
-            },
+            models,
             paths,
             local_role: raw.auth.local_role,
             os_users: raw.auth.os_users,
@@ -330,9 +320,4 @@ fn check_bounds(raw: &RawConfig) -> Result<(), (&'static str, String)> {
 fn is_user_or_group(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-@:".contains(&b);
     (1..=64).contains(&name.len()) && name.bytes().all(fits)
-}
-
-fn read_secret(path: &Path) -> Result<Secret, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    Secret::new(text.trim().to_owned()).ok_or_else(|| format!("{} is empty", path.display()))
 }

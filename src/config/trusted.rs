@@ -33,6 +33,32 @@ pub fn read_private(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     read_where(path, is_private).map(Zeroizing::new)
 }
 
+/// Like [`read`], for a key: only its owner and the service's group may read it. The service is the
+/// owner of the folder `data`; the file may belong to it too.
+pub fn read_key(path: &Path, data: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let service = std::fs::metadata(data).ok().map(|meta| (meta.uid(), meta.gid()));
+    let is_key = |meta: &Metadata| {
+        let mode = meta.mode() & 0o7777;
+        if service.is_none_or(|(uid, _)| uid != meta.uid()) {
+            check(meta)?;
+        }
+        if mode & 0o037 != 0 {
+            return Err(io::Error::other(format!("has mode {mode:04o}, expected 0600 or 0640")));
+        }
+        let own = rustix::process::getegid().as_raw();
+        let is_of_service = service.is_some_and(|(_, gid)| gid == meta.gid());
+        if mode & 0o040 != 0 && !is_of_service && meta.gid() != own && meta.gid() != 0 {
+            let gid = meta.gid();
+            return Err(io::Error::other(format!(
+                "has mode {mode:04o} and group {gid}, which is not the service's: expected mode 0600, or the \
+                 service's group"
+            )));
+        }
+        Ok(())
+    };
+    read_where(path, is_key).map(Zeroizing::new)
+}
+
 fn read_where(path: &Path, check: impl Fn(&Metadata) -> io::Result<()>) -> io::Result<Vec<u8>> {
     // Opening a pipe would block until its other end opens; the type is checked next.
     let waitless = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();

@@ -32,6 +32,15 @@ pub struct Forbidden {
     what: &'static str,
 }
 
+impl Forbidden {
+    /// Whether naming the address would not help.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        let host = IpNet::from(self.inside.unwrap_or(self.ip));
+        check(self.ip, &[host]).is_err()
+    }
+}
+
 struct Range {
     net: IpNet,
     may: May,

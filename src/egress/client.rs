@@ -1,10 +1,15 @@
 //! The HTTP client of the model's provider.
 
+use super::dns::CheckedDns;
 use super::endpoint::Endpoint;
 use super::error::EgressError;
+use super::waits;
+use crate::config::{ModelWaits, NamedModel};
 use crate::secrets::Parted;
 use crate::types::clock::Wall;
 use crate::types::{Secret, limits, text};
+use ipnet::IpNet;
+use reqwest::ClientBuilder;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use std::fmt;
 use std::path::PathBuf;
@@ -24,10 +29,42 @@ pub struct Client {
     ca_file: Option<PathBuf>,
     /// The unix socket to which every request without TLS goes, whatever its address says.
     socket: Option<PathBuf>,
+    /// The proxy through which every request goes.
+    proxy: Option<Endpoint>,
+    /// Checks the addresses of the server; `None` takes them as the system's resolver gives them.
+    dns: Option<CheckedDns>,
+    /// Deadlines of the parts of an exchange; `None` bounds the connection and the whole only.
+    waits: Option<ModelWaits>,
     // Two clients: reading the system's roots takes tens of milliseconds and fails on a host
     // without any, and a server on this host that speaks plain HTTP needs none.
     tls: OnceCell<reqwest::Client>,
     clear: OnceCell<reqwest::Client>,
+}
+
+/// How a model's server is reached.
+#[derive(Clone, Debug, Default)]
+pub struct Way {
+    /// Certificates (PEM) to trust in addition to the system's.
+    pub ca_file: Option<PathBuf>,
+    /// The `http` URL of a proxy that understands CONNECT (RFC 9110 section 9.3.6).
+    pub proxy: Option<String>,
+    /// Address ranges that are not public and that a name may lead to.
+    pub addresses: Vec<IpNet>,
+    /// Deadlines of the parts of an exchange.
+    pub waits: ModelWaits,
+}
+
+impl Way {
+    /// The way to the server of `model`.
+    #[must_use]
+    pub fn of(model: &NamedModel) -> Self {
+        Self {
+            ca_file: model.ca_file.clone(),
+            proxy: model.proxy.clone(),
+            addresses: model.addresses.clone(),
+            waits: model.waits,
+        }
+    }
 }
 
 /// One request.
@@ -87,7 +124,38 @@ impl Client {
     /// A client that also trusts the certificates (PEM) in `ca_file`.
     #[must_use]
     pub fn new(ca_file: Option<PathBuf>) -> Self {
-        Self { ca_file, socket: None, tls: OnceCell::new(), clear: OnceCell::new() }
+        let (tls, clear) = (OnceCell::new(), OnceCell::new());
+        Self { ca_file, socket: None, proxy: None, dns: None, waits: None, tls, clear }
+    }
+
+    /// A client for the one server `to`, to which it goes by `way`. What the configuration names is
+    /// checked here: a literal address, the proxy.
+    ///
+    /// Through a proxy, the proxy looks the server's name up. Its own name is checked instead.
+    pub fn along(to: &Endpoint, way: Way) -> Result<Self, EgressError> {
+        let refuse = |why: &str| Err(EgressError::Address(format!("the proxy {why}")));
+        let proxy = match &way.proxy {
+            None => None,
+            // The proxy could read key and conversation.
+            Some(_) if !to.is_tls() => return refuse("is only for `https` URLs"),
+            Some(url) => match Endpoint::parse(url, "") {
+                Ok(proxy) if !proxy.is_tls() => Some(proxy),
+                Ok(_) => return refuse("must have an `http` URL"),
+                Err(e) => return refuse(&format!("has no valid URL: {e}")),
+            },
+        };
+        if let (Some(_), Err(why)) = (&proxy, CheckedDns::new(to.host(), &way.addresses)) {
+            return Err(EgressError::Forbidden(why));
+        }
+        let dns = CheckedDns::new(proxy.as_ref().unwrap_or(to).host(), &way.addresses);
+        let dns = Some(dns.map_err(EgressError::Forbidden)?);
+        Ok(Self { proxy, dns, waits: Some(way.waits), ..Self::new(way.ca_file) })
+    }
+
+    /// The same with another resolver.
+    #[cfg(test)]
+    pub(super) fn asking(self, look_up: super::dns::LookUp) -> Self {
+        Self { dns: self.dns.map(|dns| dns.asking(look_up)), ..self }
     }
 
     /// A client that sends its requests, which are without TLS, to the unix socket `socket`.
@@ -98,7 +166,7 @@ impl Client {
 
     /// Sends JSON, or a `GET`, and reads the answer, whatever its status.
     pub async fn exchange(&self, ask: HttpRequest<'_>) -> Result<Response, EgressError> {
-        let whole = async { read(self.send(&ask).await?).await };
+        let whole = async { read(self.send(&ask).await?, self.idle()).await };
         tokio::time::timeout(ask.deadline, whole).await.unwrap_or(Err(EgressError::Timeout))
     }
 
@@ -113,23 +181,30 @@ impl Client {
         let whole = async {
             let mut answer = self.send(&ask).await?;
             if !answer.status().is_success() {
-                return read(answer).await;
+                return read(answer, self.idle()).await;
             }
             let response = head(&answer);
-            read_pieces(&mut answer, |piece| each(piece)).await?;
+            read_pieces(&mut answer, self.idle(), |piece| each(piece)).await?;
             Ok(response)
         };
         tokio::time::timeout(ask.deadline, whole).await.unwrap_or(Err(EgressError::Timeout))
     }
 
+    /// Sends the request and returns the answer with its head.
     async fn send(&self, ask: &HttpRequest<'_>) -> Result<reqwest::Response, EgressError> {
         let client = self.client_for(ask.endpoint).await?;
-        let url = ask.endpoint.url();
-        let request = match ask.body {
-            Some(body) => client.post(url).body(body.to_vec()),
-            None => client.get(url),
+        let (url, headers) = (ask.endpoint.url(), headers(ask)?);
+        let Some(body) = ask.body else {
+            return client.get(url).headers(headers).send().await.map_err(EgressError::sort);
         };
-        request.headers(headers(ask)?).send().await.map_err(EgressError::sort)
+        let (body, begun) = waits::watched(body.to_vec());
+        let first_byte = self.waits.map_or(ask.deadline, |waits| waits.first_byte);
+        waits::head(client.post(url).headers(headers).body(body).send(), begun, first_byte).await
+    }
+
+    /// The deadline of each piece of an answer.
+    fn idle(&self) -> Option<Duration> {
+        self.waits.map(|waits| waits.idle)
     }
 
     /// Requests a stream and passes each chunk to `each`, until the stream ends or `each` stops it.
@@ -146,7 +221,7 @@ impl Client {
         let mut answer =
             tokio::time::timeout(ask.deadline, head).await.map_err(late)?.map_err(EgressError::sort)?;
         if answer.status() != 200 {
-            return tokio::time::timeout(ask.deadline, read(answer)).await.map_err(late)?;
+            return tokio::time::timeout(ask.deadline, read(answer, None)).await.map_err(late)?;
         }
         while let Some(piece) = tokio::time::timeout(ask.deadline, answer.chunk())
             .await
@@ -171,13 +246,28 @@ impl Client {
         tokio::time::timeout(deadline, whole).await.unwrap_or(Err(EgressError::Timeout))
     }
 
+    fn common(&self) -> Result<ClientBuilder, EgressError> {
+        let mut common = common();
+        if let Some(dns) = self.dns.clone() {
+            common = common.dns_resolver(dns);
+        }
+        if let Some(waits) = self.waits {
+            common = common.connect_timeout(waits.connect);
+        }
+        if let Some(proxy) = &self.proxy {
+            common = common.proxy(reqwest::Proxy::https(proxy.url()).map_err(EgressError::sort)?);
+        }
+        Ok(common)
+    }
+
     async fn client_for(&self, endpoint: &Endpoint) -> Result<&reqwest::Client, EgressError> {
+        let common = self.common();
         if endpoint.is_tls() {
             let ca_file = self.ca_file.clone();
-            self.tls.get_or_try_init(|| off_the_runtime(move || build_tls(ca_file))).await
+            self.tls.get_or_try_init(|| off_the_runtime(move || build_tls(common?, ca_file))).await
         } else {
             let socket = self.socket.clone();
-            self.clear.get_or_try_init(|| off_the_runtime(move || build_clear(socket))).await
+            self.clear.get_or_try_init(|| off_the_runtime(move || build_clear(common?, socket))).await
         }
     }
 }
@@ -197,8 +287,8 @@ async fn off_the_runtime(
         .unwrap_or_else(|e| Err(EgressError::Address(format!("cannot build the HTTP client: {e}"))))
 }
 
-fn build_tls(ca_file: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
-    let builder = common().https_only(true);
+fn build_tls(common: ClientBuilder, ca_file: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
+    let builder = common.https_only(true);
     let Some(file) = ca_file else { return builder.build().map_err(EgressError::sort) };
     let refuse = |why: String| {
         EgressError::Address(format!("cannot use the certificates in `{}`: {why}", file.display()))
@@ -212,9 +302,9 @@ fn build_tls(ca_file: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
     builder.tls_certs_merge(roots).build().map_err(|e| refuse(EgressError::sort(e).to_string()))
 }
 
-fn build_clear(socket: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
+fn build_clear(common: ClientBuilder, socket: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
     // With an empty set of roots nothing is read, and nothing can be trusted by mistake.
-    let clear = common().tls_certs_only([]);
+    let clear = common.tls_certs_only([]);
     let clear = match socket {
         Some(path) => clear.unix_socket(path),
         None => clear,
@@ -222,7 +312,7 @@ fn build_clear(socket: Option<PathBuf>) -> Result<reqwest::Client, EgressError> 
     clear.build().map_err(EgressError::sort)
 }
 
-fn common() -> reqwest::ClientBuilder {
+fn common() -> ClientBuilder {
     // An error means that a provider is already installed, which serves as well.
     let _as_good = rustls::crypto::ring::default_provider().install_default();
     #[expect(clippy::disallowed_methods, reason = "only this room makes outbound connections")]
@@ -256,9 +346,9 @@ fn headers(ask: &HttpRequest<'_>) -> Result<HeaderMap, EgressError> {
     Ok(headers)
 }
 
-async fn read(mut answer: reqwest::Response) -> Result<Response, EgressError> {
+async fn read(mut answer: reqwest::Response, idle: Option<Duration>) -> Result<Response, EgressError> {
     let mut response = head(&answer);
-    read_pieces(&mut answer, |piece| {
+    read_pieces(&mut answer, idle, |piece| {
         response.body.extend_from_slice(piece);
         true
     })
@@ -279,6 +369,7 @@ fn head(answer: &reqwest::Response) -> Response {
 /// Reads chunk by chunk, because the announced length cannot be trusted.
 async fn read_pieces(
     answer: &mut reqwest::Response,
+    idle: Option<Duration>,
     mut each: impl FnMut(&[u8]) -> bool,
 ) -> Result<(), EgressError> {
     let bytes_max = limits::MODEL_REPLY_BYTES_MAX;
@@ -286,7 +377,7 @@ async fn read_pieces(
         return Err(EgressError::TooLarge(bytes_max));
     }
     let mut left = bytes_max;
-    while let Some(chunk) = answer.chunk().await.map_err(EgressError::sort)? {
+    while let Some(chunk) = waits::piece(answer, idle).await? {
         left = left.checked_sub(chunk.len()).ok_or(EgressError::TooLarge(bytes_max))?;
         if !each(&chunk) {
             break;

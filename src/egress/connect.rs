@@ -57,7 +57,10 @@ pub async fn connect(to: &HostPort, named: &[IpNet], deadline: Duration) -> Resu
 pub async fn resolve(to: &HostPort, named: &[IpNet], deadline: Duration) -> Result<Checked, ConnectError> {
     let found = match to.ip() {
         Some(ip) => vec![ip],
-        None => timeout(deadline, look_up(to)).await.map_err(|_| ConnectError::Timeout)??,
+        None => {
+            let found = look_up(to.host().to_owned());
+            timeout(deadline, found).await.map_err(|_| ConnectError::Timeout)??
+        }
     };
     Checked::new(&found, to.port(), named)
 }
@@ -67,10 +70,11 @@ pub async fn resolve(to: &HostPort, named: &[IpNet], deadline: Duration) -> Resu
 /// the process.
 static LOOK_UPS: Semaphore = Semaphore::const_new(limits::LOOKUPS_MAX);
 
-async fn look_up(to: &HostPort) -> Result<Vec<IpAddr>, ConnectError> {
+/// The addresses of a name, from the system's resolver.
+pub(super) async fn look_up(host: String) -> Result<Vec<IpAddr>, ConnectError> {
     let failed = |why: &dyn Error| ConnectError::Resolve(bounded(why));
     let place = LOOK_UPS.acquire().await.map_err(|e| failed(&e))?;
-    let asked = (to.host().to_owned(), to.port());
+    let asked = (host, 0);
     let answer = tokio::task::spawn_blocking(move || {
         let _place = place;
         #[expect(clippy::disallowed_methods, reason = "only this room resolves names")]
@@ -81,7 +85,7 @@ async fn look_up(to: &HostPort) -> Result<Vec<IpAddr>, ConnectError> {
 }
 
 impl Checked {
-    fn new(found: &[IpAddr], port: u16, named: &[IpNet]) -> Result<Self, ConnectError> {
+    pub(super) fn new(found: &[IpAddr], port: u16, named: &[IpNet]) -> Result<Self, ConnectError> {
         let mut addresses = Vec::new();
         for ip in found {
             check(*ip, named).map_err(ConnectError::Forbidden)?;

@@ -39,6 +39,11 @@ impl Endpoint {
         self.is_tls() || is_here
     }
 
+    /// The host, as the URL standard reads it.
+    pub(super) fn host(&self) -> Option<url::Host<&str>> {
+        self.0.host()
+    }
+
     /// The server as `name:port`, with an IPv6 address in brackets.
     #[must_use]
     pub fn host_port(&self) -> String {

@@ -1,5 +1,7 @@
 //! Why a request got no answer.
 
+use super::address::Forbidden;
+use super::connect::ConnectError;
 use crate::types::{limits, text};
 use std::error::Error;
 
@@ -17,6 +19,12 @@ pub enum EgressError {
     /// The connection cannot be trusted, for example because of its certificate.
     #[error("cannot establish a secure connection: {0}")]
     Tls(String),
+    /// The client may not connect to an address of the server.
+    #[error("not permitted: {0}")]
+    Forbidden(#[source] Forbidden),
+    /// The deadline of one part of the exchange passed.
+    #[error("{0}")]
+    Late(Wait),
     /// The deadline passed.
     #[error("no complete answer before the deadline")]
     Timeout,
@@ -28,14 +36,36 @@ pub enum EgressError {
     Broken(String),
 }
 
+/// A part of an exchange that has a deadline of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wait {
+    /// Look-up, TCP and TLS.
+    #[error("no connection before the deadline")]
+    Connect,
+    /// From the connection to the head of the answer.
+    #[error("connected, and no answer began before the deadline")]
+    FirstByte,
+    /// Between two pieces of the answer.
+    #[error("the answer began, and no further byte came before the deadline")]
+    Idle,
+}
+
 impl EgressError {
     /// Classifies an error of the HTTP client.
     pub(super) fn sort(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        if error.is_builder() {
+        if let Some(refused) = causes(&error).find_map(|cause| cause.downcast_ref::<ConnectError>()) {
+            match refused {
+                ConnectError::Forbidden(why) => Self::Forbidden(*why),
+                ConnectError::Resolve(why) | ConnectError::Connect(why) => Self::Connect(why.clone()),
+                ConnectError::Timeout => Self::Late(Wait::Connect),
+            }
+        } else if error.is_builder() {
             Self::Address(bounded(root_cause(&error)))
         } else if let Some(tls) = tls_cause(&error) {
             Self::Tls(bounded(tls))
+        } else if error.is_connect() && error.is_timeout() {
+            Self::Late(Wait::Connect)
         } else if error.is_connect() {
             Self::Connect(bounded(root_cause(&error)))
         } else if error.is_timeout() {

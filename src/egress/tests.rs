@@ -1,5 +1,7 @@
 //! The client against servers with certificates made for the test.
 
+mod reached;
+
 use super::{Client, EgressError, Endpoint, HttpRequest, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

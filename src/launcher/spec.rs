@@ -31,6 +31,8 @@ pub struct Spec {
     /// The home whose named secrets the launcher reads itself and gives to programs; `None` gives
     /// none.
     pub secrets: Option<Home>,
+    /// Environment variables that hold keys of models, which only the front reads.
+    pub key_variables: Vec<String>,
     /// The folder of the launcher's journal; `None` keeps no journal.
     pub journal: Option<PathBuf>,
 }
@@ -49,6 +51,7 @@ impl Spec {
             landlock_abi_max: config.landlock_abi_max,
             ca_file: config.sandbox_ca_file.clone(),
             secrets: Some(config.home.clone()),
+            key_variables: config.key_variables(),
             journal: None,
         }
     }

@@ -300,6 +300,7 @@ fn drafts() -> [Draft; 3] {
         limit: None,
         steps: Vec::new(),
         usage: Usage::default(),
+        models: Vec::new(),
     };
     let record = ExportPayload {
         query: String::new(),

@@ -136,7 +136,7 @@ fn reply<W: Wire>(bytes: &[u8]) -> Option<ModelReply> {
 }
 
 fn is_bounded(error: ModelError) {
-    let error = error.bounded(&SECRETS);
+    let error = error.bounded(&SECRETS, &SECRETS.now());
     refuses_visibly(&error.message);
     assert_eq!(text::visible_line(&error.message), error.message);
     assert!(error.message.len() <= 10 * limits::REASON_BYTES_MAX, "{} bytes", error.message.len());

@@ -1,6 +1,7 @@
 //! Builds a provider from its configuration.
 
 use super::error::ModelError;
+use super::guarded::Guarded;
 use super::offline::provider::Offline;
 use super::offline::sentences::NamedFolders;
 use super::proposer::ProviderKind;
@@ -30,6 +31,19 @@ impl ProviderKind {
     }
 }
 
+/// Builds the providers of the models that are asked, in order. Returns the first, which knows the
+/// next ([`Provider::next`]).
+pub fn build_all(asked: Vec<Settings>) -> Result<Arc<dyn Provider>, ModelError> {
+    let mut next: Option<Arc<dyn Provider>> = None;
+    for settings in asked.into_iter().rev() {
+        let name = settings.name.clone();
+        let named = |e: ModelError| ModelError { message: format!("the model `{name}`: {}", e.message), ..e };
+        let provider = build(settings).map_err(named)?;
+        next = Some(Arc::new(Guarded::new(name, provider, next.take())));
+    }
+    next.ok_or_else(|| ModelError::not_configured("no model is asked".to_owned()))
+}
+
 /// Builds the provider. Opens no connection and reads no file.
 pub fn build(settings: Settings) -> Result<Arc<dyn Provider>, ModelError> {
     Ok(match settings.provider {
@@ -47,6 +61,7 @@ pub fn build(settings: Settings) -> Result<Arc<dyn Provider>, ModelError> {
 #[cfg(test)]
 mod tests {
     use super::{ProviderKind, Settings, build};
+    use crate::config::ModelKeys;
     use crate::llm::ModelErrorKind;
     use crate::types::Secret;
 
@@ -59,7 +74,11 @@ mod tests {
                     provider: kind,
                     base_url: base_url.to_owned(),
                     model: model.to_owned(),
-                    api_key: key.and_then(|key| Secret::new(key.to_owned())),
+                    name: "one".to_owned(),
+                    table: "models.one".to_owned(),
+                    keys: key
+                        .and_then(|key| Secret::new(key.to_owned()))
+                        .map_or_else(ModelKeys::default, |key| ModelKeys::of("one", key)),
                     ..Settings::default()
                 };
                 match (build(settings), expect) {
@@ -79,7 +98,7 @@ mod tests {
             // A server on this host needs none.
             check("", "m", None, refused.as_deref().filter(|_| kind != ProviderKind::Ollama));
             check("http://127.0.0.1:8080/v1/", "m", None, None);
-            check("http://127.0.0.1:8080/v1/", " ", None, Some("`llm.model`"));
+            check("http://127.0.0.1:8080/v1/", " ", None, Some("`models.one.model`"));
             check("127.0.0.1:8080", "m", None, Some("the URL"));
             check("unix:///run/model.sock", "m", None, Some("the URL"));
         }

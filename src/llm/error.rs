@@ -1,8 +1,10 @@
 //! Why a request got no reply.
 
-use crate::egress::EgressError;
-use crate::secrets::{SecretCounts, Secrets};
+use crate::egress::{EgressError, Wait};
+use crate::secrets::{Finder, SecretCounts, Secrets};
 use crate::types::{limits, text};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A request to a model that got no reply.
 ///
@@ -22,6 +24,8 @@ pub struct ModelError {
     pub raw: Option<Vec<u8>>,
     /// The secrets replaced in it.
     pub found: SecretCounts,
+    /// How long the server asks to be left alone (`Retry-After`).
+    pub retry_after: Option<Duration>,
 }
 
 /// The kinds of failure.
@@ -41,6 +45,8 @@ pub enum ModelErrorKind {
     TooLarge,
     /// A required setting of the provider is missing.
     NotConfigured,
+    /// It failed too often just before, and was not asked.
+    Resting,
     /// Nothing was sent: the rules were exchanged since they allowed it, or they did not decide
     /// about this conversation.
     NotPermitted,
@@ -54,7 +60,12 @@ impl ModelError {
             retryable: false,
             raw: None,
             found: SecretCounts::default(),
+            retry_after: None,
         }
+    }
+
+    pub(super) fn resting(message: String) -> Self {
+        Self { kind: ModelErrorKind::Resting, retryable: true, ..Self::not_configured(message) }
     }
 
     pub(super) fn not_permitted() -> Self {
@@ -64,6 +75,7 @@ impl ModelError {
             retryable: false,
             raw: None,
             found: SecretCounts::default(),
+            retry_after: None,
         }
     }
 
@@ -76,6 +88,7 @@ impl ModelError {
             retryable: false,
             raw: Some(raw),
             found: SecretCounts::default(),
+            retry_after: None,
         }
     }
 
@@ -89,6 +102,7 @@ impl ModelError {
             retryable: true,
             raw: Some(raw),
             found: SecretCounts::default(),
+            retry_after: None,
         }
     }
 
@@ -108,34 +122,62 @@ impl ModelError {
             retryable,
             raw: Some(raw),
             found: SecretCounts::default(),
+            retry_after: None,
+        }
+    }
+
+    /// Whether another model may be asked the same: this one could not be reached, was not in
+    /// service, or does not accept its key or its name. What the request itself brought about,
+    /// such as a conversation that is too long or an answer that is not valid, is no reason: text
+    /// that a model has read must not choose which server gets the conversation.
+    #[must_use]
+    pub fn is_of_service(&self) -> bool {
+        match self.kind {
+            ModelErrorKind::Transport
+            | ModelErrorKind::Timeout
+            | ModelErrorKind::Reported
+            | ModelErrorKind::NotConfigured
+            | ModelErrorKind::Resting => true,
+            ModelErrorKind::Status(status) => matches!(status, 401..=404 | 408 | 409 | 429 | 500..=599),
+            ModelErrorKind::Malformed | ModelErrorKind::TooLarge | ModelErrorKind::NotPermitted => false,
         }
     }
 
     /// The error as it may be shown: secrets that the server may have echoed are replaced first,
     /// then the text is made printable and truncated. In this order, because truncation could leave
     /// half a secret that is not recognised.
-    pub(super) fn bounded(self, secrets: &Secrets) -> Self {
-        let Self { kind, message, retryable, raw, found } = self;
-        let clean = secrets.clean((message, raw, found));
+    ///
+    /// `began` is the finder under which the request began.
+    pub(super) fn bounded(self, secrets: &Secrets, began: &Arc<Finder>) -> Self {
+        let Self { kind, message, retryable, raw, found, retry_after } = self;
+        let clean = secrets.clean_since(began, (message, raw, found));
         let found = clean.found().clone();
         let (message, mut raw, _) = clean.into_inner();
         if let Some(raw) = &mut raw {
             raw.truncate(limits::MODEL_ERROR_BYTES_MAX);
         }
-        Self { kind, message: shown(&message), retryable, raw, found }
+        Self { kind, message: shown(&message), retryable, raw, found, retry_after }
     }
 }
 
 impl From<EgressError> for ModelError {
     fn from(error: EgressError) -> Self {
         let (kind, retryable) = match &error {
-            EgressError::Address(_) => (ModelErrorKind::NotConfigured, false),
+            EgressError::Address(_) | EgressError::Forbidden(_) => (ModelErrorKind::NotConfigured, false),
+            EgressError::Late(Wait::Connect) => (ModelErrorKind::Transport, true),
+            EgressError::Late(Wait::FirstByte | Wait::Idle) => (ModelErrorKind::Timeout, true),
             EgressError::Connect(_) | EgressError::Broken(_) => (ModelErrorKind::Transport, true),
             EgressError::Tls(_) => (ModelErrorKind::Transport, false),
             EgressError::Timeout => (ModelErrorKind::Timeout, true),
             EgressError::TooLarge(_) => (ModelErrorKind::TooLarge, false),
         };
-        Self { kind, message: error.to_string(), retryable, raw: None, found: SecretCounts::default() }
+        let message = match &error {
+            EgressError::Forbidden(why) if !why.is_final() => {
+                format!("{error}: to permit it, name it in `addresses` of the model")
+            }
+            other => other.to_string(),
+        };
+        Self { kind, message, retryable, raw: None, found: SecretCounts::default(), retry_after: None }
     }
 }
 

@@ -11,13 +11,16 @@
 //!
 //! * `provider`: the trait, and the request. `conversation`: the messages. `reply`, `error`: the
 //!   outcome. `proposer`: a run's source of calls.
+//! * `probe`: a request outside any run.
 //! * `settings`: the configuration of a provider. `choose`: builds a provider from it.
 //! * `remote/`: everything that protocols share. `wires/`: the protocols.
 //! * `offline/`, `direct`: providers without a model.
+//! * `breaker`, `guarded`: a model that fails is left alone for a while.
 
 mod error;
 mod reply;
 mod conversation;
+mod probe;
 mod proposer;
 mod provider;
 mod settings;
@@ -25,13 +28,15 @@ mod remote;
 mod wires;
 mod offline;
 mod direct;
+mod breaker;
+mod guarded;
 mod choose;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod borders;
 #[cfg(test)]
 mod tests;
 
-pub use choose::build;
+pub use choose::{build, build_all};
 pub use conversation::{Conversation, Message};
 pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind};

@@ -2,6 +2,7 @@
 
 use super::conversation::Conversation;
 use super::error::ModelError;
+use super::probe;
 use super::proposer::Proposer;
 use super::reply::ModelReply;
 use crate::gate::ModelPermit;
@@ -10,6 +11,7 @@ use crate::types::ModelSink;
 use serde_json::Value;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A boxed future, as a trait object requires.
@@ -31,6 +33,37 @@ pub trait Provider: Send + Sync {
     /// Where a request goes; `None` if it goes nowhere. Each request to a sink needs a permit.
     fn sink(&self) -> Option<&ModelSink> {
         None
+    }
+
+    /// The name of the model in the configuration; `None` without one, for a substitute of a model.
+    fn named(&self) -> Option<&str> {
+        None
+    }
+
+    /// The provider to ask if this one is not in service.
+    fn next(&self) -> Option<Arc<dyn Provider>> {
+        None
+    }
+
+    /// Why it is not asked now: it failed too often just before.
+    fn rests(&self) -> Option<ModelError> {
+        None
+    }
+
+    /// Sends one constant question, outside any run and without a permit: it contains nothing of
+    /// this host. Shows whether the model answers.
+    fn probe(&self, deadline: Duration) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
+        Box::pin(async move {
+            let conversation = probe::conversation();
+            self.complete(&ModelRequest {
+                conversation: &conversation,
+                tools: &[],
+                deadline,
+                permit: None,
+                listener: None,
+            })
+            .await
+        })
     }
 
     /// Requests the next reply, within the request's deadline. Retries temporary failures; dropping

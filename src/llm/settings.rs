@@ -1,26 +1,29 @@
 //! The configuration of a provider.
 
 use super::proposer::ProviderKind;
+use crate::config::ModelKeys;
+use crate::egress::Way;
 use crate::secrets::Secrets;
-use crate::types::Secret;
 use std::path::PathBuf;
 
-/// The `[llm]` table of the configuration, resolved.
+/// A model of the configuration, resolved.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// The provider.
-    pub provider: ProviderKind,
-    /// The name of the model in the configuration; empty is `default`.
+    /// Its name in the configuration.
     pub name: String,
+    /// The table that describes it, for messages.
+    pub table: String,
+    /// The protocol.
+    pub provider: ProviderKind,
     /// Base URL of the server, without `/chat/completions` or `/messages`; empty is the provider's
     /// own.
     pub base_url: String,
     /// The model to ask for; needed by every provider but `offline`.
     pub model: String,
-    /// Its key; a server on this host may need none.
-    pub api_key: Option<Secret>,
-    /// Certificates (PEM) to trust in addition to the system's.
-    pub ca_file: Option<PathBuf>,
+    /// The keys of all models, by their names; a server on this host may need none.
+    pub keys: ModelKeys,
+    /// How the server is reached.
+    pub way: Way,
     /// Maximum number of tokens in one reply; `None` leaves it to the protocol.
     pub reply_tokens_max: Option<u32>,
     /// The size of the context, for a server that sets it by request; `None` is

@@ -5,7 +5,7 @@ use super::error::RulesError;
 use super::load::load_rules;
 use super::secrets::load_secrets;
 use crate::auth::Principal;
-use crate::config::{Config, ConfigError, Home, Shown};
+use crate::config::{Config, ConfigError, Home, ModelKeys, Shown};
 use crate::gate::{Gate, Granted, Rules};
 use crate::launcher::{Report, StartError};
 use crate::ledger::payload::{
@@ -97,6 +97,8 @@ pub struct Reloader {
     gate: Gate,
     launcher: Launcher,
     home: Home,
+    /// The keys that the providers of models use.
+    model_keys: ModelKeys,
     /// The configuration at the start of the process.
     shown: Arc<[Shown]>,
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -120,16 +122,17 @@ pub enum ReloadError {
 }
 
 impl Reloader {
-    /// Exchanges the rules that `gate` decides by and `launcher` runs for those in the home of
-    /// `config`, the configuration that the process started with.
+    /// Exchanges the rules that `gate` decides by and `launcher` runs, and the keys that providers
+    /// use, for those in the home of `config`, the configuration that the process started with.
     #[must_use]
-    pub fn new(gate: Gate, launcher: Launcher, config: &Config) -> Self {
+    pub fn new(gate: Gate, launcher: Launcher, model_keys: ModelKeys, config: &Config) -> Self {
         let (home, shown) = (config.home.clone(), config.shown.clone().into());
-        Self { gate, launcher, home, shown, turn: Arc::default() }
+        Self { gate, launcher, home, model_keys, shown, turn: Arc::default() }
     }
 
-    /// Reloads tools, scripts, policies, groups and named secrets, starts a new launcher that tests
-    /// itself, records what comes into force, and puts all of it in force at once. Calls under way
+    /// Reloads tools, scripts, policies, groups, named secrets and keys of models, starts a new
+    /// launcher that tests itself, records what comes into force, and puts all of it in force at
+    /// once. Calls under way
     /// end in the old launcher; those that are not decided yet are denied and may be asked again.
     /// On an error nothing changes.
     ///
@@ -164,7 +167,8 @@ impl Reloader {
         let (home, shown) = (self.home.clone(), self.shown.clone());
         let known = self.gate.secrets().now();
         let loaded = tokio::task::spawn_blocking(move || load_anew(home, &shown, &known)).await;
-        let (rules, finder, not_loaded) = loaded.map_err(|e| RulesError(vec![e.to_string()]))??;
+        let Loaded { rules, finder, model_keys, not_loaded } =
+            loaded.map_err(|e| RulesError(vec![e.to_string()]))??;
         let renewal = self.launcher.renew().await.map_err(ReloadError::Launcher)?;
         check_launcher(&rules, renewal.report())?;
         let old = self.gate.rules();
@@ -193,7 +197,11 @@ impl Reloader {
         let kept = tokio::task::spawn_blocking(move || keep_bundle(&data, &bundle)).await;
         kept.map_err(std::io::Error::other).and_then(|kept| kept).map_err(ReloadError::Keep)?;
         let in_force = || {
+            // Before a key can be sent, what comes back is searched for it.
             self.gate.secrets().exchange(finder);
+            if let Some(keys) = model_keys {
+                self.model_keys.exchange(&keys);
+            }
             renewal.install();
         };
         let exchanged = self.gate.exchange(rules, drafts, in_force).await;
@@ -203,12 +211,17 @@ impl Reloader {
     }
 }
 
-/// Rules, secrets, and the keys of `par.toml` that changed without taking effect.
-fn load_anew(
-    home: Home,
-    started: &[Shown],
-    known: &Finder,
-) -> Result<(Rules, Finder, Vec<String>), RulesError> {
+/// What a reload puts in force.
+struct Loaded {
+    rules: Rules,
+    finder: Finder,
+    /// `None` if settings of models have changed: a key goes only where it was meant to go.
+    model_keys: Option<ModelKeys>,
+    /// The keys of `par.toml` that changed without taking effect.
+    not_loaded: Vec<String>,
+}
+
+fn load_anew(home: Home, started: &[Shown], known: &Finder) -> Result<Loaded, RulesError> {
     let config = Config::load(home).map_err(|e: ConfigError| RulesError(vec![e.to_string()]))?;
     let values = |shown: &[Shown]| -> BTreeMap<String, String> {
         shown.iter().map(|one| (one.key.clone(), one.value.clone())).collect()
@@ -225,5 +238,15 @@ fn load_anew(
         let reason = format!("`{key}` has changed: restart the server to apply it");
         return Err(RulesError(vec![reason]));
     }
-    Ok((load_rules(&config)?, load_secrets(&config, None, known)?, changed))
+    let is_model = |key: &String| matches!(key.split_once('.'), Some(("llm" | "models", _)));
+    let model_keys = match changed.iter().any(is_model) {
+        true => None,
+        false => Some(config.model_keys().map_err(|e| RulesError(vec![e.to_string()]))?),
+    };
+    Ok(Loaded {
+        rules: load_rules(&config)?,
+        finder: load_secrets(&config, model_keys.as_ref(), known)?,
+        model_keys,
+        not_loaded: changed,
+    })
 }

@@ -3,31 +3,41 @@
 
 use super::error::RulesError;
 use crate::auth;
-use crate::config::{Config, log_key_file};
+use crate::config::{Config, ModelKeys, log_key_file};
 use crate::ledger::{Files, key};
 use crate::secrets::{Finder, Named, Pattern};
-use crate::types::Secret;
 use zeroize::Zeroizing;
 
-/// The setting that holds the model's key.
-const MODEL_KEY: &str = "llm.api_key";
+/// Whether a secret of this name is the key of a model ([`NamedModel::secret_name`]).
+///
+/// [`NamedModel::secret_name`]: crate::config::NamedModel::secret_name
+fn is_model_key(name: &str) -> bool {
+    name == "llm.api_key" || (name.starts_with("models.") && name.ends_with(".key"))
+}
 
 /// Reads every secret of a home; the error names each one that cannot be read. Blocking.
 ///
-/// The model's key is the one that the provider uses, which no reload exchanges: without a given
-/// key it is the one in `before`. A key that is shorter than the minimum of a secret is not
-/// searched for: self-hosted servers accept any value.
+/// Without given keys of models they are those in `before`. A key that is shorter than the minimum
+/// of a secret is not searched for: self-hosted servers accept any value.
 pub fn load_secrets(
     config: &Config,
-    model_key: Option<&Secret>,
+    model_keys: Option<&ModelKeys>,
     before: &Finder,
 ) -> Result<Finder, RulesError> {
     let mut errors = Vec::new();
-    let model_key = match model_key {
-        Some(key) => Named::new(MODEL_KEY, Zeroizing::new(key.expose().as_bytes().to_vec())).ok(),
-        None => before.named(MODEL_KEY),
+    let keys = model_keys.map(ModelKeys::now);
+    let mut named: Vec<Named> = match &keys {
+        Some(keys) => {
+            let of_model = config.models.all.iter().filter_map(|model| {
+                let key = keys.get(&model.name)?.expose().as_bytes().to_vec();
+                Named::new(&model.secret_name(), Zeroizing::new(key)).ok()
+            });
+            of_model.collect()
+        }
+        None => {
+            before.names().filter(|name| is_model_key(name)).filter_map(|name| before.named(name)).collect()
+        }
     };
-    let mut named: Vec<Named> = model_key.into_iter().collect();
     let mut take = |name: &str, value: Result<Zeroizing<Vec<u8>>, String>| match value {
         Ok(value) => match Named::new(name, value) {
             Ok(one) => named.push(one),

@@ -84,7 +84,9 @@ pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, Star
             // The copies that count are those in the front.
             drop(seed);
             // Overwrites what only the front needs. Launchers that are forked later read the rest.
-            sys::overwrite_environment(&one, |name| KEY_VARIABLES.iter().any(|key| key.as_bytes() == name));
+            let named = spec.key_variables.iter().map(String::as_str);
+            let keys: Vec<&str> = KEY_VARIABLES.into_iter().chain(named).collect();
+            sys::overwrite_environment(&one, |name| keys.iter().any(|key| key.as_bytes() == name));
             Supervisor { spec, one, front, control: Some(control), launchers: vec![first_stage] }
                 .watch(&signals)
         }

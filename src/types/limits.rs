@@ -265,6 +265,23 @@ pub const STREAM_HELD_BYTES_MAX: usize = 1_024;
 pub const CONTEXT_TOKENS: u32 = 16_384;
 /// One request to the model, in milliseconds.
 pub const MODEL_MS_MAX: u64 = 120_000;
+/// Time to connect to a model's server, in milliseconds, by default: look-up, TCP and TLS.
+pub const MODEL_CONNECT_MS: u64 = 10_000;
+/// Time from a request to a model until the head of the answer, in milliseconds, by default.
+pub const MODEL_FIRST_BYTE_MS: u64 = 120_000;
+/// Time between two pieces of a model's answer, in milliseconds, by default.
+pub const MODEL_IDLE_MS: u64 = 60_000;
+/// Models in the configuration.
+pub const MODELS_MAX: usize = 16;
+/// Failed requests in a row after which a model is not asked for a while.
+pub const MODEL_FAILURES_MAX: u32 = 5;
+/// Time for which it is then not asked, in milliseconds. It doubles each time that the next request
+/// fails too.
+pub const MODEL_REST_MS: u64 = 5_000;
+/// Longest time for which a model is not asked, in milliseconds, whatever its server asks for.
+pub const MODEL_REST_MS_MAX: u64 = 600_000;
+/// A model's key as a person types or pastes it, in bytes.
+pub const MODEL_KEY_BYTES_MAX: usize = 4_096;
 /// Tokens in one reply, by default, for a server that requires the number: every model allows as
 /// many, and most finish them within [`MODEL_MS_MAX`].
 pub const REPLY_TOKENS_MAX: u32 = 4_096;

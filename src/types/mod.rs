@@ -12,7 +12,8 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display. `nearest`: the known word that a mistyped one stands for.
-//! * `labels`: where stored data comes from. `sink`: where it may leave this host.
+//! * `labels`: where stored data comes from. `sink`: where it may leave this host. `price`: prices
+//!   of models, and money.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
 //! * `shares`: a semaphore with a bound for each key.
@@ -29,6 +30,7 @@ pub mod id;
 pub mod json;
 pub mod level;
 mod nearest;
+mod price;
 pub mod secret;
 pub mod shares;
 pub mod labels;
@@ -45,6 +47,7 @@ pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use labels::{DataLabels, Labelled, UNTRUSTED};
 pub use level::Level;
 pub use nearest::nearest;
+pub use price::{Money, Price};
 pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};

@@ -42,6 +42,8 @@ mod upgrade;
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.
 mod stream;
+// Models by name, their keys, and which of them is asked.
+mod models;
 // Questions on a terminal are answered there.
 mod terminal;
 // A home for one person, and one for several.

@@ -80,7 +80,7 @@ fn raw_files(folder: &Path, into: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
-fn private(path: &Path, value: &str) {
+pub(crate) fn private(path: &Path, value: &str) {
     std::fs::write(path, value).expect("file");
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("mode");
 }

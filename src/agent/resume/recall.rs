@@ -14,7 +14,7 @@ use crate::llm::{Conversation, ModelReply, Stop};
 use crate::policy::{Door, Via};
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
-use crate::types::{Channel, DataLabels, Labelled, RunId, SessionId, limits};
+use crate::types::{Channel, DataLabels, Labelled, ModelSink, RunId, SessionId, limits};
 use std::collections::VecDeque;
 
 /// Headers read under one lock of the reader, so that other readers get their turn.
@@ -53,7 +53,11 @@ pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, R
         if recalled.open.is_some() {
             return Err(ReadError::Damaged(header.seq, "it follows a reply whose calls are open".to_owned()));
         }
-        let reply = reply(&entry(agent.ledger(), header.seq)?, &mut recalled.usage)?;
+        let stored = entry(agent.ledger(), header.seq)?;
+        recalled
+            .answered_by
+            .extend(payload::<ModelReplyPayload>(&stored)?.named.filter(|name| name != ModelSink::DEFAULT));
+        let reply = reply(&stored, &mut recalled.usage)?;
         // What the model had read when it wrote this, as recorded then.
         let labels = header.labels().unwrap_or_else(DataLabels::untrusted);
         recalled.begun.session = recalled.begun.session.after(&labels);
@@ -147,6 +151,7 @@ fn begun(
         steps: Vec::new(),
         usage: Usage::default(),
         rounds: 0,
+        answered_by: Vec::new(),
         open: None,
     })
 }

@@ -98,6 +98,7 @@ impl RunWalk<'_> {
             limit: limit.map(str::to_owned),
             steps: std::mem::take(&mut self.steps),
             usage: self.usage,
+            models: std::mem::take(&mut self.answered_by),
             ledger: None,
         };
         let mut drafts = before;
@@ -122,9 +123,9 @@ impl RunWalk<'_> {
         }
     }
 
+    /// What is left of the run. Each model has a deadline of its own.
     pub(super) fn model_deadline(&self) -> Duration {
-        let left = Duration::from_micros(self.end_us.saturating_sub(clock::mono_us()));
-        left.min(Duration::from_millis(limits::MODEL_MS_MAX))
+        Duration::from_micros(self.end_us.saturating_sub(clock::mono_us()))
     }
 }
 

@@ -46,6 +46,7 @@ impl RunWalk<'_> {
         let held_secret = streamed.is_some_and(|one| one.held_secret);
         let (raw, raw_base64) = if held_secret { (None, None) } else { text_or_base64(&reply.raw) };
         self.draft(fitted(ModelReplyPayload {
+            named: self.asked.named().map(str::to_owned),
             model: reply.model.clone(),
             request_sha256: reply.request_digest,
             request_messages: self.conversation.messages().len() as u64,
@@ -71,7 +72,8 @@ impl RunWalk<'_> {
     pub(super) fn error_draft(&self, error: &ModelError) -> Draft {
         let (raw, raw_base64) = error.raw.as_deref().map(text_or_base64).unwrap_or_default();
         self.draft(ModelErrorPayload {
-            provider: self.provider.name().to_owned(),
+            named: self.asked.named().map(str::to_owned),
+            provider: self.asked.name().to_owned(),
             error: error.to_string(),
             raw,
             raw_base64,
@@ -236,6 +238,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_server_are_left_out_if_they_do_not_fit() {
         let payload = |raw: &str| ModelReplyPayload {
+            named: None,
             model: String::new(),
             request_sha256: Digest::sha256(b""),
             request_messages: 1,

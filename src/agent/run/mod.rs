@@ -28,6 +28,7 @@ mod connect;
 mod calls;
 mod ending;
 mod asking;
+mod fallback;
 mod walk;
 
 pub(super) use calls::taint;

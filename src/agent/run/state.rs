@@ -21,7 +21,12 @@ pub(super) struct RunWalk<'a> {
     pub(super) channel: Channel,
     /// The message that began it, without secrets.
     pub(super) message: String,
+    /// The first model to ask.
     pub(super) provider: Arc<dyn Provider>,
+    /// The model that was asked last.
+    pub(super) asked: Arc<dyn Provider>,
+    /// The names of the models that answered, by round; those without a name are left out.
+    pub(super) answered_by: Vec<String>,
     pub(super) run: RunId,
     pub(super) session_id: SessionId,
     pub(super) session: Session,
@@ -59,6 +64,8 @@ impl<'a> RunWalk<'a> {
             door,
             channel,
             message,
+            asked: provider.clone(),
+            answered_by: Vec::new(),
             provider,
             run,
             session_id,

@@ -33,6 +33,8 @@ pub(in crate::agent) struct RecalledRun {
     pub(in crate::agent) usage: Usage,
     /// Number of the model's replies.
     pub(in crate::agent) rounds: u32,
+    /// The names of the models that wrote them.
+    pub(in crate::agent) answered_by: Vec<String>,
     /// A reply whose calls are not all settled.
     pub(in crate::agent) open: Option<OpenTurn>,
 }

@@ -9,7 +9,7 @@ use crate::agent::news::RunNews;
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::{AppendError, Receipt};
-use crate::llm::{ModelErrorKind, ModelReply, ModelRequest, Provider};
+use crate::llm::{ModelReply, Provider};
 use crate::policy::Door;
 use crate::secrets::Clean;
 use crate::types::{Labelled, RunId, SessionId, clock, limits};
@@ -40,10 +40,10 @@ pub(in crate::agent) async fn resume(
     provider: Arc<dyn Provider>,
     recalled: RecalledRun,
 ) -> Result<RunReply, RunError> {
-    let RecalledRun { begun, first, conversation, steps, usage, rounds, open } = recalled;
+    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, open } = recalled;
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     (walk.first, walk.steps, walk.usage) = (first, steps, usage);
-    (walk.conversation, walk.rounds) = (conversation, rounds);
+    (walk.conversation, walk.rounds, walk.answered_by) = (conversation, rounds, answered_by);
     let ended = walk.go(open).await;
     walk.recorded(ended)
 }
@@ -118,41 +118,6 @@ impl RunWalk<'_> {
             Err(ended) => return Ok(Err(ended)),
         };
         Ok(self.open(reply, are_others))
-    }
-
-    /// The model's reply to the conversation, with the labels of all that the model has read.
-    async fn reply(&mut self) -> Result<Result<Labelled<Clean<ModelReply>>, WalkEnd>, AppendError> {
-        let mut tried = 0;
-        loop {
-            tried += 1;
-            let permit = match self.cleared().await? {
-                Ok(permit) => permit,
-                Err(ended) => return Ok(Err(ended)),
-            };
-            let asked = ModelRequest {
-                conversation: &self.conversation,
-                tools: &self.offers,
-                deadline: self.model_deadline(),
-                permit: permit.as_ref(),
-                listener: None,
-            };
-            self.agent.report(|| RunNews::Asking);
-            return Ok(match self.provider.complete(&asked).await {
-                // Text and arguments are assembled from pieces and escapes: secrets are searched
-                // for in the final form.
-                Ok(reply) => {
-                    let reply = self.agent.secrets().clean(reply);
-                    Ok(Labelled::new(reply, self.conversation.labels().clone()))
-                }
-                // The rules were exchanged since they allowed it: those of now are asked.
-                Err(error)
-                    if error.kind == ModelErrorKind::NotPermitted && tried < limits::MODEL_TRIES_MAX =>
-                {
-                    continue;
-                }
-                Err(error) => Err(self.model_failed(&error)),
-            });
-        }
     }
 
     /// A reply with calls, or the end of the run.

@@ -6,7 +6,7 @@ use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, CutPayload, ModelAskPayload, ModelReplyPayload, RunReplyPayload,
 };
 use crate::ledger::{Filter, Header, Kind, Ledger, Order, ReadError, Stored};
-use crate::types::{CallId, Decision, RefusalClass, RunId, SessionId, StepStatus, limits};
+use crate::types::{CallId, Decision, ModelSink, RefusalClass, RunId, SessionId, StepStatus, limits};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
 
@@ -124,6 +124,7 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
         limit: None,
         steps: Vec::new(),
         usage: Usage::default(),
+        models: Vec::new(),
         ledger: None,
     };
     for header in &headers {
@@ -131,8 +132,11 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
             Some(Kind::ModelReply) => {
                 let stored = ledger.reader().entry(header.seq)?;
                 let said = stored.and_then(|stored| stored.payload::<ModelReplyPayload>());
-                let tokens = said.map_or((0, 0), |said| (said.input_tokens, said.output_tokens));
+                let tokens = said.as_ref().map_or((0, 0), |said| (said.input_tokens, said.output_tokens));
                 reply.usage.add(tokens.0, tokens.1);
+                reply
+                    .models
+                    .extend(said.and_then(|said| said.named).filter(|name| name != ModelSink::DEFAULT));
             }
             Some(Kind::CallDecision) => {
                 let stored = ledger.reader().entry(header.seq)?;

@@ -37,7 +37,7 @@ impl Take {
     /// if none runs.
     pub(super) fn run(&self, config: &Config) -> Result<u8, Fail> {
         let query = query::join(&self.query);
-        let query = compose::secrets(config, compose::model_key(config)?.as_ref())?.clean(query).into_inner();
+        let query = compose::secrets(config, Some(&compose::model_keys(config)?))?.clean(query).into_inner();
         let filter = Filter::parse(&query).map_err(Fail::usage)?;
         let format =
             Format::parse(&self.format).ok_or_else(|| Fail::usage("`--format` is `jsonl` or `csv`"))?;

@@ -26,7 +26,7 @@ impl Hash {
         if value.is_empty() {
             return Err(Fail::usage("the value is empty"));
         }
-        let secrets = compose::secrets(config, compose::model_key(config)?.as_ref())?;
+        let secrets = compose::secrets(config, Some(&compose::model_keys(config)?))?;
         let (digest, clean) = (secrets.now().digest(&value), secrets.clean(value));
         let cleaned = String::from_utf8_lossy(&clean);
         let name =

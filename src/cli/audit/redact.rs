@@ -65,7 +65,7 @@ impl Redact {
             Some(run) => Targets::Run(run.clone()),
             None => Targets::Entries(self.entries.clone()),
         };
-        let reason = compose::secrets(config, compose::model_key(config)?.as_ref())?
+        let reason = compose::secrets(config, Some(&compose::model_keys(config)?))?
             .clean(self.reason.clone())
             .into_inner();
         let erasure = Erasure { targets, reason, principal: by.id(), power: None };

@@ -58,14 +58,22 @@ pub(super) fn copy_file(from: &Path, to: &Path) -> Result<(), CopyError> {
 }
 
 pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<(), CopyError> {
+    copy_tree_without(from, to, None)
+}
+
+/// Copies a folder, except the folder or file `left_out`.
+pub(super) fn copy_tree_without(from: &Path, to: &Path, left_out: Option<&Path>) -> Result<(), CopyError> {
     let at = |source| CopyError::File { path: from.to_owned(), source };
     let mode = std::fs::symlink_metadata(from).map_err(at)?.permissions().mode() & 0o777;
     folder(to, mode).map_err(at)?;
     for entry in std::fs::read_dir(from).map_err(at)? {
         let path = entry.map_err(at)?.path();
+        if left_out == Some(path.as_path()) {
+            continue;
+        }
         let copy = to.join(path.file_name().unwrap_or_default());
         if std::fs::symlink_metadata(&path).map_err(at)?.is_dir() {
-            copy_tree(&path, &copy)?;
+            copy_tree_without(&path, &copy, left_out)?;
         } else {
             copy_file(&path, &copy)?;
         }

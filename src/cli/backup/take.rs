@@ -1,6 +1,6 @@
 //! `par backup`: copies a home without the signing keys.
 
-use super::copy::{copy_file, copy_tree, digests, folder, write_new};
+use super::copy::{copy_file, copy_tree, copy_tree_without, digests, folder, write_new};
 use super::list::{FORMAT, LIST, List};
 use crate::cli::exit::{self, Fail};
 use crate::cli::{audit, compose, show};
@@ -21,14 +21,17 @@ pub(in crate::cli) struct Backup {
 }
 
 impl Backup {
-    /// Copies a home, even while a server runs: etc/, and from data/ the ledger, the bundles and
-    /// the pepper. It omits the signing keys, state.db, which is rebuilt, and workspace/.
+    /// Copies a home, even while a server runs: etc/ without the keys of models, and from data/ the
+    /// ledger, the bundles and the pepper. It omits the signing keys, state.db, which is rebuilt,
+    /// and workspace/.
     pub(in crate::cli) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let at = |e: io::Error| Fail::failed(format!("{}: {e}", self.folder.display()));
         DirBuilder::new().mode(0o700).create(&self.folder).map_err(at)?;
         let (data, to) = (&config.home.data, self.folder.join("data"));
         folder(&to, 0o700).map_err(at)?;
-        copy_tree(&config.home.etc, &self.folder.join("etc")).map_err(Fail::failed)?;
+        // Keys of models are not evidence, and are made again by a login.
+        copy_tree_without(&config.home.etc, &self.folder.join("etc"), Some(&config.home.credentials()))
+            .map_err(Fail::failed)?;
         if data.join("bundles").is_dir() {
             copy_tree(&data.join("bundles"), &to.join("bundles")).map_err(Fail::failed)?;
         }

@@ -2,43 +2,70 @@
 
 use crate::agent::Agent;
 use crate::cli::exit::Fail;
-use crate::config::Config;
+use crate::config::{Config, ModelKeys, NamedModel};
+use crate::egress::Way;
 use crate::gate::{Gate, Rules};
 use crate::ledger::{Hour, Ledger};
-use crate::llm::{self, Provider};
+use crate::llm::{self, Provider, ProviderKind};
 use crate::sandbox;
 use crate::secrets::Secrets;
-use crate::types::Secret;
+use crate::types::text;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Builds the configured provider with its key.
+/// Builds the providers of the models that are asked, with their keys: the first, which knows the
+/// next.
 pub(in crate::cli) fn provider(
     config: &Config,
-    api_key: Option<Secret>,
+    keys: &ModelKeys,
     secrets: &Secrets,
 ) -> Result<Arc<dyn Provider>, Fail> {
-    let name = &config.llm.provider;
-    let kind = llm::ProviderKind::parse(name).ok_or_else(|| {
-        Fail::usage(format!(
-            "`llm.provider`: unknown provider `{name}`, expected one of {}",
-            llm::ProviderKind::names()
-        ))
-    })?;
-    llm::build(llm::Settings {
-        name: String::new(),
-        provider: kind,
-        base_url: config.llm.base_url.clone(),
-        model: config.llm.model.clone(),
-        api_key,
-        ca_file: config.llm.ca_file.clone(),
-        reply_tokens_max: config.llm.reply_tokens_max,
-        context_tokens: None,
+    let asked = config.models.asked().map(|model| settings(config, model, keys, secrets));
+    let asked = asked.collect::<Result<_, _>>()?;
+    llm::build_all(asked).map_err(|e| Fail::usage(format!("`[llm]`: {e}")))
+}
+
+/// Builds the provider of one model, which knows no other.
+pub(in crate::cli) fn provider_of(
+    config: &Config,
+    model: &NamedModel,
+    keys: &ModelKeys,
+    secrets: &Secrets,
+) -> Result<Arc<dyn Provider>, Fail> {
+    llm::build(settings(config, model, keys, secrets)?)
+        .map_err(|e| Fail::usage(format!("`{}`: {e}", model.table)))
+}
+
+/// The protocol of a model.
+pub(in crate::cli) fn wire(model: &NamedModel) -> Result<ProviderKind, Fail> {
+    ProviderKind::parse(&model.wire).ok_or_else(|| {
+        let setting = if model.table == "llm" { "llm.provider".to_owned() } else { model.setting("wire") };
+        let known = ProviderKind::names();
+        let word = text::visible_line(&model.wire);
+        Fail::usage(format!("`{setting}`: unknown provider `{word}`, expected one of {known}"))
+    })
+}
+
+fn settings(
+    config: &Config,
+    model: &NamedModel,
+    keys: &ModelKeys,
+    secrets: &Secrets,
+) -> Result<llm::Settings, Fail> {
+    Ok(llm::Settings {
+        name: model.name.clone(),
+        table: model.table.clone(),
+        provider: wire(model)?,
+        base_url: model.base_url.clone(),
+        model: model.model.clone(),
+        keys: keys.clone(),
+        way: Way::of(model),
+        reply_tokens_max: model.reply_tokens_max,
+        context_tokens: model.window_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
         secrets: secrets.clone(),
         workspace: config.home.workspace.clone(),
         logs: config.paths.get("logs").cloned().unwrap_or_else(|| PathBuf::from("/var/log")),
     })
-    .map_err(|e| Fail::usage(format!("`[llm]`: {e}")))
 }
 
 /// Builds the agent over an open ledger.

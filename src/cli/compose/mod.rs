@@ -14,7 +14,8 @@
 //! * `logs`: log lines
 //! * `reading`: why the files of a ledger cannot be read
 //! * `ledger`: the ledger and its first entries
-//! * `agent`: provider and agent
+//! * `agent`: providers and agent
+//! * `reach`: whether a model's server answers
 
 mod callers;
 mod home;
@@ -26,13 +27,15 @@ pub(super) mod logs;
 mod reading;
 mod ledger;
 mod agent;
+mod reach;
 
-pub(super) use agent::{agent, provider};
+pub(super) use agent::{agent, provider, provider_of, wire};
 pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
 pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, reader, start_drafts};
+pub(super) use reach::reach;
 pub(super) use reading::{NOTHING, check_readable, is_new};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};
 pub(super) use runtime::runtime;
-pub(super) use secrets::{load_secrets, model_key, secrets};
+pub(super) use secrets::{load_secrets, model_keys, secrets};
 pub(super) use users::{HostUser, user};

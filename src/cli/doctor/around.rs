@@ -2,18 +2,15 @@
 
 use super::check::Checks;
 use crate::cli::compose;
-use crate::cli::exit::Fail;
-use crate::config::Config;
-use crate::egress::{Client, EgressError, Endpoint};
+use crate::config::{Config, ModelKeys};
+use crate::llm::ProviderKind;
+use crate::rules;
 use crate::secrets::Finder;
-use crate::types::{Secret, limits};
-use crate::{llm, rules};
-use std::path::PathBuf;
-use std::time::Duration;
+use crate::types::limits;
 
 /// The secrets to replace. A server does not start if a named secret is missing.
-pub(super) fn secrets(config: &Config, model_key: Option<&Secret>, checks: &mut Checks) {
-    match rules::load_secrets(config, model_key, &Finder::default()) {
+pub(super) fn secrets(config: &Config, model_keys: &ModelKeys, checks: &mut Checks) {
+    match rules::load_secrets(config, Some(model_keys), &Finder::default()) {
         Ok(finder) => {
             let (own, named) = (finder.names().count(), config.secrets.len());
             let patterns = config.secret_patterns.len();
@@ -23,11 +20,13 @@ pub(super) fn secrets(config: &Config, model_key: Option<&Secret>, checks: &mut 
         Err(e) => e.0.into_iter().for_each(|reason| checks.fail("secrets", reason)),
     }
     let least = limits::SECRET_BYTES_MIN;
-    if model_key.is_some_and(|key| key.expose().len() < least) {
-        checks.warn(
-            "secrets",
-            format!("`llm.api_key` is shorter than {least} bytes: it is too short to be replaced"),
-        );
+    let keys = model_keys.now();
+    for model in config.models.asked() {
+        if keys.get(&model.name).is_some_and(|key| key.expose().len() < least) {
+            let name = model.secret_name();
+            let why = format!("`{name}` is shorter than {least} bytes: it is too short to be replaced");
+            checks.warn("secrets", why);
+        }
     }
 }
 
@@ -50,42 +49,24 @@ pub(super) fn disk(config: &Config, checks: &mut Checks) {
     }
 }
 
-/// Any answer of the model's server is enough. Only a real request would show whether the key is
-/// right.
-pub(super) fn model(config: &Config, checks: &mut Checks) {
-    let name = &config.llm.provider;
-    let Some(kind) = llm::ProviderKind::parse(name) else {
-        return checks.fail(
-            "model",
-            format!(
-                "`llm.provider`: unknown provider `{name}`, expected one of {}",
-                llm::ProviderKind::names()
-            ),
-        );
-    };
-    let Some(usual) = kind.base_url() else {
-        return checks.ok("model", format!("{name}: no model, no network"));
-    };
-    let base = if config.llm.base_url.is_empty() { usual } else { &config.llm.base_url };
-    match reach(base, config.llm.ca_file.clone()) {
-        Ok(status) => checks.ok("model", format!("{name} {}: {base} answers ({status})", config.llm.model)),
-        Err(e) => checks.fail("model", format!("{base}: {e}")),
+/// Any answer of a model's server is enough. Only a real request would show whether the key is
+/// right: `par model test`.
+pub(super) fn models(config: &Config, checks: &mut Checks) {
+    for model in config.models.asked() {
+        let name = if model.table == "llm" { String::new() } else { format!("{}: ", model.name) };
+        match compose::wire(model).map(ProviderKind::base_url) {
+            Err(e) => checks.fail("model", e.what),
+            Ok(None) => checks.ok("model", format!("{name}{}: no model, no network", model.wire)),
+            Ok(Some(usual)) => {
+                let base = if model.base_url.is_empty() { usual } else { &model.base_url };
+                match compose::reach(model, base) {
+                    Ok(status) => {
+                        let asked = format!("{} {}", model.wire, model.model);
+                        checks.ok("model", format!("{name}{asked}: {base} answers ({status})"));
+                    }
+                    Err(e) => checks.fail("model", format!("{name}{base}: {e}")),
+                }
+            }
+        }
     }
-}
-
-/// Why the model's server did not answer.
-#[derive(Debug, thiserror::Error)]
-enum Unreached {
-    #[error(transparent)]
-    Egress(#[from] EgressError),
-    #[error(transparent)]
-    Here(#[from] Fail),
-}
-
-fn reach(base: &str, ca_file: Option<PathBuf>) -> Result<u16, Unreached> {
-    let endpoint = Endpoint::parse(base, "")?;
-    let client = Client::new(ca_file);
-    let runtime = compose::runtime()?;
-    let deadline = Duration::from_millis(limits::CONNECT_MS_MAX);
-    Ok(runtime.block_on(client.reach(&endpoint, deadline))?)
 }

@@ -23,7 +23,7 @@ mod path;
 use crate::cli::exit::{self, Fail};
 use crate::cli::table::Screen;
 use crate::cli::{compose, remote, show};
-use crate::config::{Config, Home};
+use crate::config::{Config, Home, ModelKeys};
 use check::{Checks, Severity};
 use clap::{Args, Subcommand};
 
@@ -82,16 +82,16 @@ impl Doctor {
             return checks.fail("files of data/", format!("{}: {e}: {whose}", config.home.data.display()));
         }
         files::data_modes(config, checks);
-        let model_key = config.model_key().unwrap_or_else(|e| {
+        let model_keys = config.model_keys().unwrap_or_else(|e| {
             checks.fail("model", e.to_string());
-            None
+            ModelKeys::default()
         });
-        around::secrets(config, model_key.as_ref(), checks);
+        around::secrets(config, &model_keys, checks);
         ledger::verified(config, self.quick, checks);
         ledger::anchors(config, checks);
         ledger::clock(config, checks);
         around::disk(config, checks);
-        around::model(config, checks);
+        around::models(config, checks);
         match remote::url(&compose::files(config)) {
             Some(url) => checks.ok("server", format!("running at {url}")),
             None => checks.ok("server", "not running"),

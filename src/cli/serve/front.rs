@@ -84,8 +84,8 @@ fn front(
     work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     // Before anything is logged.
-    let model_key = compose::model_key(&config)?;
-    let secrets = compose::secrets(&config, model_key.as_ref())?;
+    let model_keys = compose::model_keys(&config)?;
+    let secrets = compose::secrets(&config, Some(&model_keys))?;
     // Quickstart prints for a person, who would have to read around the log lines.
     let verbosity = if what == "quickstart" { Verbosity::Command } else { Verbosity::Server };
     logs::start(config.log, verbosity, secrets.clone());
@@ -94,7 +94,7 @@ fn front(
     if !rules.bundle.broken().is_empty() {
         note_upgrade(&config.home);
     }
-    let provider = compose::provider(&config, model_key, &secrets)?;
+    let provider = compose::provider(&config, &model_keys, &secrets)?;
     let listener = TcpListener::bind(config.listen).map_err(|e| in_use(&config, &e))?;
     let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;
     let (report, dials) = (seed.report().clone(), seed.dials());
@@ -135,7 +135,7 @@ fn front(
         // Before the URL becomes known: a reader of it may send a signal at once.
         let signals = Signals::open().map_err(Fail::failed)?;
         ledger.publish_url(&url).map_err(Fail::failed)?;
-        let reloader = Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config);
+        let reloader = Reloader::new(agent.gate().clone(), agent.launcher().clone(), model_keys, &config);
         let index = index(&ledger);
         let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify, dials };
         let code = serving.serve(listener, passed, signals, work).await?;

@@ -32,7 +32,12 @@ pub(super) fn room(home: &Fixture) -> Room {
     Room {
         authority: home.authority.clone(),
         links: LoginLinks::empty().expect("links"),
-        reloader: Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config),
+        reloader: Reloader::new(
+            agent.gate().clone(),
+            agent.launcher().clone(),
+            crate::config::ModelKeys::default(),
+            &config,
+        ),
         agent,
     }
 }

@@ -7,6 +7,7 @@ use crate::ledger::payload::{
     ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,
 };
 use crate::ledger::{Kind, Stored};
+use crate::types::ModelSink;
 use crate::types::RefusalClass;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -108,7 +109,10 @@ fn said(stored: &Stored, tool: &str) -> Option<String> {
             format!("{} at {}{why}", ask.name, ask.host)
         }
         Kind::ModelReply => reply(&stored.payload()?),
-        Kind::ModelError => stored.payload::<ModelErrorPayload>()?.error,
+        Kind::ModelError => {
+            let ModelErrorPayload { named, error, .. } = stored.payload()?;
+            of_model(named.as_deref(), error)
+        }
         Kind::CallDecision => {
             let payload: CallDecisionPayload = stored.payload()?;
             let arguments = payload.arguments.or(payload.arguments_raw.map(Value::from));
@@ -141,7 +145,17 @@ fn reply(reply: &ModelReplyPayload) -> String {
     let said = reply.text.as_ref().map(|text| format!(" · {text}")).unwrap_or_default();
     let tokens =
         format!("{} in / {} out", format::count(reply.input_tokens), format::count(reply.output_tokens));
-    if calls > 0 { format!("{tokens} · {calls} proposed{said}") } else { format!("{tokens}{said}") }
+    let what =
+        if calls > 0 { format!("{tokens} · {calls} proposed{said}") } else { format!("{tokens}{said}") };
+    of_model(reply.named.as_deref(), what)
+}
+
+/// `what`, after the name of the model in the configuration, unless that is the one of `[llm]`.
+fn of_model(named: Option<&str>, what: String) -> String {
+    match named.filter(|name| *name != ModelSink::DEFAULT) {
+        Some(name) => format!("{name} · {what}"),
+        None => what,
+    }
 }
 
 /// A value on one line: strings without quotes, members as `name=value`.

@@ -76,6 +76,9 @@ pub struct ModelAskPayload {
 /// The payload of `model.reply`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReplyPayload {
+    /// The name of the model in the configuration. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
     /// The model's name, as its server reports it.
     pub model: String,
     /// SHA-256 of the request's bytes.
@@ -214,6 +217,9 @@ impl<'de> Deserialize<'de> for StopReason {
 /// The payload of `model.error`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelErrorPayload {
+    /// The name of the model in the configuration. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
     /// The provider of the model.
     pub provider: String,
     /// What went wrong.
@@ -250,6 +256,10 @@ pub struct RunReplyPayload {
     pub steps: Vec<Step>,
     /// What the model used.
     pub usage: Usage,
+    /// The names of the models that answered, one for each round. Empty if the configuration does
+    /// not name its model, and in records of earlier versions.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub models: Vec<String>,
 }
 
 /// Who wrote the answer of a run.

@@ -14,7 +14,7 @@ use crate::ledger::payload::{
     SegmentSealPayload, StartPayload, StopPayload, ToolsLoadPayload,
 };
 use crate::ledger::read::{ReadError, Reader, Stored};
-use crate::types::{limits, text};
+use crate::types::{ModelSink, limits, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ fn what(kind: Kind, stored: &Stored) -> String {
         Kind::ModelAsk => said(stored, |ask: ModelAskPayload| format!("{} at {}", ask.name, ask.host)),
         Kind::CallForecast => said(stored, forecast),
         Kind::ModelReply => said(stored, replied),
-        Kind::ModelError => said(stored, |error: ModelErrorPayload| error.error),
+        Kind::ModelError => said(stored, |error: ModelErrorPayload| of_model(error.named, &error.error)),
         Kind::ApprovalRequest => said(stored, |asked: ApprovalRequestPayload| {
             of_object(&asked.resource.object, &asked.resource.id)
         }),
@@ -267,10 +267,19 @@ fn of_object(object: &ObjectFound, asked: &str) -> String {
 /// The calls that a reply proposes, else its text.
 fn replied(reply: ModelReplyPayload) -> String {
     let calls: Vec<&str> = reply.calls.iter().map(|call| call.tool.as_str()).collect();
-    if calls.is_empty() {
+    let what = if calls.is_empty() {
         first_line(&reply.text.unwrap_or_default())
     } else {
         format!("→ {}", calls.join(", "))
+    };
+    of_model(reply.named, &what)
+}
+
+/// `what`, after the name of the model in the configuration, unless that is the one of `[llm]`.
+fn of_model(named: Option<String>, what: &str) -> String {
+    match named.filter(|name| name != ModelSink::DEFAULT) {
+        Some(name) => format!("{name}: {what}").trim_end().to_owned(),
+        None => what.to_owned(),
     }
 }
 

@@ -3,18 +3,21 @@
 use super::streaming::Streaming;
 use super::wire::{Wire, WireRequest, read};
 use super::{answer, retry};
+use crate::config::ModelKeys;
 use crate::egress::{Client, Endpoint, HttpRequest, Response};
 use crate::gate::ModelPermit;
 use crate::llm::conversation::Message;
 use crate::llm::error::{ModelError, ModelErrorKind};
+use crate::llm::probe;
 use crate::llm::proposer::Proposer;
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
 use crate::llm::reply::{ModelReply, OpaqueOrigin, ReplyPiece};
 use crate::llm::settings::Settings;
-use crate::secrets::{SecretCounts, Secrets};
+use crate::secrets::{Finder, SecretCounts, Secrets};
 use crate::types::clock::mono_us;
 use crate::types::{Digest, ModelSink, Secret, limits};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -28,7 +31,10 @@ pub(in crate::llm) struct Remote<W> {
     streamed: Endpoint,
     /// The model, and where it is.
     origin: OpaqueOrigin,
-    api_key: Option<Secret>,
+    keys: ModelKeys,
+    /// Whether the server requires a key: it is the protocol's own.
+    needs_key: bool,
+    total: Duration,
     reply_tokens_max: Option<u32>,
     context_tokens: u32,
     secrets: Secrets,
@@ -37,63 +43,120 @@ pub(in crate::llm) struct Remote<W> {
     wire: PhantomData<W>,
 }
 
+/// What one request is sent with. The key may be exchanged meanwhile; what comes back is searched
+/// for the secrets of both times.
+struct Sending<'a> {
+    request: &'a ModelRequest<'a>,
+    key: Option<&'a Secret>,
+    began: &'a Arc<Finder>,
+}
+
 impl<W: Wire> Remote<W> {
     /// Accepts the settings if none is missing.
     pub(in crate::llm) fn new(settings: Settings) -> Result<Self, ModelError> {
-        let Settings { name, base_url, model, api_key, ca_file, reply_tokens_max, secrets, .. } = settings;
+        let Settings {
+            name,
+            table,
+            base_url,
+            model,
+            keys,
+            way,
+            reply_tokens_max,
+            context_tokens,
+            secrets,
+            ..
+        } = settings;
         if model.trim().is_empty() {
-            return Err(ModelError::not_configured("`llm.model` is not set".to_owned()));
+            return Err(ModelError::not_configured(format!("`{table}.model` is not set")));
         }
-        if base_url.is_empty() && api_key.is_none() && W::NEEDS_KEY {
-            return Err(ModelError::not_configured(format!(
-                "no API key for `{}`: set `llm.api_key_file` or the provider's variable",
-                W::BASE_URL
-            )));
+        let needs_key = base_url.is_empty() && W::NEEDS_KEY;
+        if needs_key && !keys.now().contains_key(&name) {
+            return Err(no_key::<W>(&name));
         }
         let base_url = if base_url.is_empty() { W::BASE_URL } else { base_url.trim_end_matches('/') };
         let endpoint = Endpoint::parse(base_url, &W::path(&model, false))?;
+        let total = way.waits.total;
+        let client = Client::along(&endpoint, way)?;
         let sink = ModelSink {
-            name: if name.is_empty() { ModelSink::DEFAULT.to_owned() } else { name },
+            name,
             provider: W::KIND.as_str().to_owned(),
             model: model.clone(),
             host: endpoint.host_port(),
             reply_tokens_max: reply_tokens_max.unwrap_or(limits::REPLY_TOKENS_MAX),
         };
         Ok(Self {
-            sink,
-            client: Client::new(ca_file),
+            client,
             endpoint,
+            sink,
             streamed: Endpoint::parse(base_url, &W::path(&model, true))?,
             origin: OpaqueOrigin { wire: W::KIND.as_str().to_owned(), base_url: base_url.to_owned(), model },
-            api_key,
+            keys,
+            needs_key,
+            total,
             reply_tokens_max,
-            context_tokens: settings.context_tokens.unwrap_or(limits::CONTEXT_TOKENS),
+            context_tokens: context_tokens.unwrap_or(limits::CONTEXT_TOKENS),
             secrets,
             is_plain: AtomicBool::new(false),
             wire: PhantomData,
         })
     }
 
+    /// Sends a request that was permitted.
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         let allows = |permit: &ModelPermit| permit.allows(&self.sink, request.conversation.labels());
-        let until_us = mono_us().saturating_add(micros(request.deadline));
+        self.send(request, || request.permit.is_some_and(allows)).await
+    }
+
+    /// Sends a request for as long as it `may` be sent.
+    async fn send(
+        &self,
+        request: &ModelRequest<'_>,
+        may: impl Fn() -> bool + Sync,
+    ) -> Result<ModelReply, ModelError> {
+        // Before the key is taken: the finder always knows the key of its time.
+        let began = self.secrets.now();
+        let keys = self.keys.now();
+        let key = keys.get(&self.sink.name);
+        if self.needs_key && key.is_none() {
+            return Err(no_key::<W>(&self.sink.name));
+        }
+        let sending = Sending { request, key, began: &began };
+        match self.tried(&sending, request.deadline.min(self.total), may).await {
+            Ok(reply) => {
+                // Text and arguments are assembled from pieces and escapes.
+                let clean = self.secrets.clean_since(&began, reply);
+                let found = clean.found().clone();
+                Ok(ModelReply { found, ..clean.into_inner() })
+            }
+            Err(error) => Err(error.bounded(&self.secrets, &began)),
+        }
+    }
+
+    /// Tries until there is a reply, or no further attempt may succeed.
+    async fn tried(
+        &self,
+        sending: &Sending<'_>,
+        deadline: Duration,
+        may: impl Fn() -> bool + Sync,
+    ) -> Result<ModelReply, ModelError> {
+        let until_us = mono_us().saturating_add(micros(deadline));
         let left = || Duration::from_micros(until_us.saturating_sub(mono_us()));
         let mut tried = 0;
         loop {
             // Asked again before each attempt: what has stopped the run since then stops this too.
-            if !request.permit.is_some_and(allows) {
+            if !may() {
                 return Err(ModelError::not_permitted());
             }
             let is_plain = self.is_plain.load(Ordering::Relaxed);
-            let asked = self.written(request, is_plain);
+            let asked = self.written(sending.request, is_plain);
             let body = W::write(&asked)
                 .map_err(|e| ModelError::not_configured(format!("cannot write the request as JSON: {e}")))?;
-            let (error, wait) = match self.attempt(request, &body, left()).await {
+            let error = match self.attempt(sending, &body, left()).await {
                 Ok(reply) => {
                     let states_left_out = states_left_out(&asked);
                     return Ok(W::check(ModelReply { states_left_out, ..reply }, self.context_tokens));
                 }
-                Err(failed) => failed,
+                Err(error) => error,
             };
             // Remembered, so that it costs one request and not one in each round.
             if !is_plain && refuses_extras::<W>(&error) {
@@ -101,7 +164,7 @@ impl<W: Wire> Remote<W> {
                 continue;
             }
             tried += 1;
-            match retry::pause(&error, tried, wait, left()) {
+            match retry::pause(&error, tried, left()) {
                 Some(pause) => tokio::time::sleep(pause).await,
                 None => return Err(error),
             }
@@ -120,46 +183,45 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    /// One request. A failure comes with the delay that the server asks for.
+    /// One request.
     async fn attempt(
         &self,
-        request: &ModelRequest<'_>,
+        sending: &Sending<'_>,
         body: &[u8],
         deadline: Duration,
-    ) -> Result<ModelReply, (ModelError, Option<Duration>)> {
+    ) -> Result<ModelReply, ModelError> {
+        let Sending { request, key, began } = *sending;
         let digest = Digest::sha256(body);
         let endpoint = if request.listener.is_some() { &self.streamed } else { &self.endpoint };
-        let credential = self.api_key.as_ref().map(W::credential);
+        let credential = key.map(W::credential);
         let ask = HttpRequest { endpoint, credential, headers: W::HEADERS, body: Some(body), deadline };
         let Some(sink) = request.listener else {
             // No later code sees what the server sent before secrets were replaced.
-            let answer = self.client.exchange(ask).await.map_err(|error| (error.into(), None))?;
-            let answer = self.secrets.clean(answer);
+            let answer = self.secrets.clean_since(began, self.client.exchange(ask).await?);
             let (found, answer) = (answer.found().clone(), answer.into_inner());
-            return if is_success(&answer) {
-                match read::<W>(answer.body, digest, &self.origin) {
-                    Ok(reply) => Ok(ModelReply { found, ..reply }),
-                    Err(error) => Err((ModelError { found, ..error }, None)),
-                }
-            } else {
-                Err(refused(found, answer))
+            if !is_success(&answer) {
+                return Err(refused(found, answer));
+            }
+            return match read::<W>(answer.body, digest, &self.origin) {
+                Ok(reply) => Ok(ModelReply { found, ..reply }),
+                Err(error) => Err(ModelError { found, ..error }),
             };
         };
         let mut streaming = Streaming::<W>::new(&self.secrets, sink);
         let ended = match self.client.exchange_in_pieces(ask, |piece| streaming.take(piece)).await {
             Ok(answer) if !is_success(&answer) => {
-                let answer = self.secrets.clean(answer);
+                let answer = self.secrets.clean_since(began, answer);
                 return Err(refused(answer.found().clone(), answer.into_inner()));
             }
             ended => ended.err(),
         };
-        streaming.finish(ended, digest, &self.origin).map_err(|error| (error, None))
+        streaming.finish(ended, digest, &self.origin)
     }
 }
 
-fn refused(found: SecretCounts, answer: Response) -> (ModelError, Option<Duration>) {
-    let wait = answer.retry_after;
-    (ModelError { found, ..answer::refusal(answer) }, wait)
+fn refused(found: SecretCounts, answer: Response) -> ModelError {
+    let retry_after = answer.retry_after;
+    ModelError { found, retry_after, ..answer::refusal(answer) }
 }
 
 fn refuses_extras<W: Wire>(error: &ModelError) -> bool {
@@ -177,6 +239,13 @@ fn states_left_out(request: &WireRequest<'_>) -> u64 {
     pieces.filter(left_out).count() as u64
 }
 
+fn no_key<W: Wire>(name: &str) -> ModelError {
+    ModelError::not_configured(format!(
+        "no API key for `{}`: run `par model login {name}`, then `par reload`",
+        W::BASE_URL
+    ))
+}
+
 impl<W: Wire> Provider for Remote<W> {
     fn proposer(&self) -> Proposer {
         Proposer::Model(W::KIND)
@@ -190,11 +259,25 @@ impl<W: Wire> Provider for Remote<W> {
         Some(&self.sink)
     }
 
+    fn probe(&self, deadline: Duration) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
+        Box::pin(async move {
+            let conversation = probe::conversation();
+            let request = ModelRequest {
+                conversation: &conversation,
+                tools: &[],
+                deadline,
+                permit: None,
+                listener: None,
+            };
+            self.send(&request, || true).await
+        })
+    }
+
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(async move { self.ask(request).await.map_err(|error| error.bounded(&self.secrets)) })
+        Box::pin(self.ask(request))
     }
 }
 

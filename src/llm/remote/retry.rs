@@ -9,22 +9,17 @@ const LONGEST: Duration = Duration::from_millis(limits::MODEL_PAUSE_MS_MAX);
 
 /// The delay before the next attempt, after `tried` of them; `None` if there must be no other.
 ///
-/// The server's own delay (`asked`) is never shortened: if it exceeds the limit, or leaves no time
-/// before the deadline (`left`), no further attempt is made. Otherwise the delay doubles each time,
-/// less a random part of up to half, so that many clients do not return at once.
-pub(super) fn pause(
-    error: &ModelError,
-    tried: u32,
-    asked: Option<Duration>,
-    left: Duration,
-) -> Option<Duration> {
+/// The server's own delay (`Retry-After`) is never shortened: if it exceeds the limit, or leaves no
+/// time before the deadline (`left`), no further attempt is made. Otherwise the delay doubles each
+/// time, less a random part of up to half, so that many clients do not return at once.
+pub(super) fn pause(error: &ModelError, tried: u32, left: Duration) -> Option<Duration> {
     let spent = tried >= limits::MODEL_TRIES_MAX || error.kind == ModelErrorKind::Timeout;
     if spent || !error.retryable {
         return None;
     }
     let doubled = FIRST.saturating_mul(1_u32.checked_shl(tried.saturating_sub(1)).unwrap_or(u32::MAX));
     let jittered = jitter(doubled.min(LONGEST));
-    let wait = asked.map_or(jittered, |asked| asked.max(jittered));
+    let wait = error.retry_after.map_or(jittered, |asked| asked.max(jittered));
     (wait <= LONGEST && wait < left).then_some(wait)
 }
 
@@ -37,7 +32,7 @@ fn jitter(wait: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::pause;
-    use crate::egress::EgressError;
+    use crate::egress::{EgressError, Wait};
     use crate::llm::ModelError;
     use std::time::Duration;
 
@@ -49,19 +44,22 @@ mod tests {
             .chain([302, 400, 401, 403, 404, 413, 422].map(|status| (status, false)))
         {
             let error = ModelError::status(status, "", Vec::new());
-            assert_eq!(pause(&error, 1, None, left).is_some(), again, "{status}");
+            assert_eq!(pause(&error, 1, left).is_some(), again, "{status}");
         }
         for (error, again) in [
             (EgressError::Connect(String::new()), true),
             (EgressError::Broken(String::new()), true),
             (EgressError::Tls(String::new()), false),
             (EgressError::Timeout, false),
+            (EgressError::Late(Wait::Connect), true),
+            (EgressError::Late(Wait::FirstByte), false),
+            (EgressError::Late(Wait::Idle), false),
             (EgressError::TooLarge(1), false),
             (EgressError::Address(String::new()), false),
         ] {
-            assert_eq!(pause(&error.clone().into(), 1, None, left).is_some(), again, "{error}");
+            assert_eq!(pause(&error.clone().into(), 1, left).is_some(), again, "{error}");
         }
-        assert_eq!(pause(&ModelError::malformed("", Vec::new()), 1, None, left), None);
+        assert_eq!(pause(&ModelError::malformed("", Vec::new()), 1, left), None);
     }
 
     #[test]
@@ -69,7 +67,8 @@ mod tests {
         let error = ModelError::status(429, "", Vec::new());
         let ms = Duration::from_millis;
         let check = |tried, asked: Option<u64>, left, expect: Option<(u64, u64)>| {
-            let wait = pause(&error, tried, asked.map(ms), ms(left));
+            let error = ModelError { retry_after: asked.map(ms), ..error.clone() };
+            let wait = pause(&error, tried, ms(left));
             let fits = match (wait, expect) {
                 (Some(wait), Some((low, high))) => ms(low) <= wait && wait <= ms(high),
                 (wait, expect) => wait.is_none() && expect.is_none(),

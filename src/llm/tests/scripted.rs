@@ -1,5 +1,6 @@
 //! A server on a real socket that answers from a script.
 
+use crate::config::ModelKeys;
 use crate::gate::ModelPermit;
 use crate::llm::remote::wire::{Wire, WireRequest, read};
 use crate::llm::{
@@ -156,7 +157,8 @@ pub(in crate::llm) fn settings(kind: ProviderKind, base_url: &str) -> Settings {
         provider: kind,
         base_url: base_url.to_owned(),
         model: "asked-1".to_owned(),
-        api_key: Secret::new(KEY.to_owned()),
+        name: "default".to_owned(),
+        keys: ModelKeys::of("default", Secret::new(KEY.to_owned()).expect("a key")),
         secrets: knowing_the_key(),
         ..Settings::default()
     }

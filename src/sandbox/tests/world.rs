@@ -46,6 +46,7 @@ impl World {
                 landlock_abi_max: None,
                 ca_file: None,
                 secrets: None,
+                key_variables: Vec::new(),
                 journal: None,
             },
             dir,

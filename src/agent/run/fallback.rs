@@ -1,0 +1,84 @@
+//! Asks the models of the configuration, in order, until one answers.
+
+use super::ending::WalkEnd;
+use super::state::RunWalk;
+use crate::agent::news::RunNews;
+use crate::ledger::AppendError;
+use crate::llm::{ModelErrorKind, ModelReply, ModelRequest, Provider};
+use crate::secrets::Clean;
+use crate::types::{Labelled, ModelSink, clock, limits};
+use std::sync::Arc;
+
+/// A reply with the labels of all that the model has read, or the end of the run.
+pub(super) type Answered = Result<Labelled<Clean<ModelReply>>, WalkEnd>;
+
+impl RunWalk<'_> {
+    /// The first model that is in service, as far as is known.
+    pub(super) fn ready(&self) -> Arc<dyn Provider> {
+        in_service(self.provider.clone())
+    }
+
+    /// The name of the model that `provider` is asked in the place of, if it is not the first.
+    pub(super) fn in_place_of(&self, provider: &dyn Provider) -> Option<&str> {
+        self.provider.named().filter(|first| provider.named() != Some(*first))
+    }
+
+    /// Asks the first model that is in service. If it turns out not to be, the next one is asked,
+    /// which is another decision of the rules with a commit of its own.
+    ///
+    /// A model that failed too often just before is passed over. Only a failure of the service
+    /// leads to another model, never what the request or the reply says.
+    pub(super) async fn reply(&mut self) -> Result<Answered, AppendError> {
+        let (mut provider, mut tried) = (self.ready(), 0);
+        let mut cleared = self.cleared(&*provider).await?;
+        loop {
+            let permit = match cleared {
+                Ok(permit) => permit,
+                Err(ended) => return Ok(Err(ended)),
+            };
+            self.asked = provider.clone();
+            let asked = ModelRequest {
+                conversation: &self.conversation,
+                tools: &self.offers,
+                deadline: self.model_deadline(),
+                permit: permit.as_ref(),
+                listener: None,
+            };
+            self.agent.report(|| RunNews::Asking);
+            // Text and arguments are assembled from pieces and escapes: secrets are searched for in
+            // the final form.
+            let error = match provider.complete(&asked).await {
+                Ok(reply) => {
+                    let name = provider.named().filter(|name| *name != ModelSink::DEFAULT);
+                    self.answered_by.extend(name.map(str::to_owned));
+                    let reply = self.agent.secrets().clean(reply);
+                    return Ok(Ok(Labelled::new(reply, self.conversation.labels().clone())));
+                }
+                Err(error) => error,
+            };
+            tried += 1;
+            if error.kind == ModelErrorKind::NotPermitted && tried < limits::MODEL_TRIES_MAX {
+                // The rules were exchanged since they allowed it: those of now are asked.
+                cleared = self.cleared(&*provider).await?;
+                continue;
+            }
+            let Some(next) =
+                provider.next().filter(|_| error.is_of_service() && clock::mono_us() < self.end_us)
+            else {
+                return Ok(Err(self.model_failed(&error)));
+            };
+            let (failed, next) = (provider.named(), in_service(next));
+            tracing::warn!(run = %self.run, model = failed, next = next.named(), %error, "a model is not in service");
+            cleared = self.clear(vec![self.error_draft(&error)], next.sink(), failed).await?;
+            (provider, tried) = (next, 0);
+        }
+    }
+}
+
+/// `provider`, or the first one after it that does not rest. The last one never does.
+fn in_service(mut provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+    while let (Some(next), Some(_)) = (provider.next(), provider.rests()) {
+        provider = next;
+    }
+    provider
+}

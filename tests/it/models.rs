@@ -1,0 +1,349 @@
+//! Models by name: their keys, what they used, and what is shown of them.
+
+use crate::model::http;
+use crate::support::{TestHome, text};
+use crate::terminal::on_terminal;
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+/// A server of chat completions that says what it is told to say, and remembers the heads of its
+/// requests.
+struct HeadServer {
+    address: String,
+    heads: Arc<Mutex<Vec<String>>>,
+    /// Statuses and messages, one for each request; the last one stays.
+    says: Arc<Mutex<Vec<(u16, Value)>>>,
+}
+
+impl HeadServer {
+    fn start(text: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("address").to_string();
+        let (heads, says) =
+            (Arc::<Mutex<Vec<String>>>::default(), Arc::new(Mutex::new(vec![(200, said(text))])));
+        let (seen, script) = (heads.clone(), says.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (status, message) = next(&mut script.lock().expect("says"));
+                seen.lock().expect("heads").extend(answer(stream, status, &message));
+            }
+        });
+        Self { address, heads, says }
+    }
+
+    fn say(&self, status: u16, text: &str) {
+        *self.says.lock().expect("says") = vec![(status, said(text))];
+    }
+
+    /// Proposes once to read this file, and then refuses its key.
+    fn read_and_fail(&self, path: &Path) {
+        let arguments = json!({ "path": path }).to_string();
+        let function = json!({ "name": "read_file", "arguments": arguments });
+        let call = json!({ "id": "1", "type": "function", "function": function });
+        let message = json!({ "role": "assistant", "content": null, "tool_calls": [call] });
+        *self.says.lock().expect("says") = vec![(200, message), (401, said(""))];
+    }
+
+    /// The keys that its requests came with.
+    fn keys(&self) -> Vec<String> {
+        let heads = self.heads.lock().expect("heads");
+        let of = |head: &String| {
+            head.lines().find_map(|line| Some(line.strip_prefix("authorization: ")?.to_owned()))
+        };
+        heads
+            .iter()
+            .filter(|head| head.starts_with("POST"))
+            .map(|head| of(head).unwrap_or_default())
+            .collect()
+    }
+
+    fn table(&self, name: &str, more: &str) -> String {
+        format!(
+            "[models.{name}]\nwire = \"openai\"\nbase_url = \"http://{}/v1\"\nmodel = \"m-{name}\"\n{more}",
+            self.address
+        )
+    }
+}
+
+fn next(says: &mut Vec<(u16, Value)>) -> (u16, Value) {
+    if says.len() > 1 { says.remove(0) } else { says[0].clone() }
+}
+
+fn said(text: &str) -> Value {
+    json!({ "role": "assistant", "content": text })
+}
+
+fn answer(stream: TcpStream, status: u16, message: &Value) -> Option<String> {
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 || line.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("length");
+        }
+        head.push_str(&line);
+    }
+    reader.read_exact(&mut vec![0; length]).ok()?;
+    let usage = json!({ "prompt_tokens": 1_000, "completion_tokens": 100 });
+    let choices = json!([{ "index": 0, "message": message, "finish_reason": "stop" }]);
+    let body = json!({ "model": "served", "choices": choices, "usage": usage }).to_string();
+    let _sent = reader.get_mut().write_all(http(status, "", &body).as_bytes());
+    Some(head)
+}
+
+const LOGS: &str = "[paths]\nlogs = \"/var/log\"\n";
+const KEY: &str = "sk-test-0123456789abcdef";
+
+fn lines(told: &str) -> Vec<Value> {
+    told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The key is typed without echo, is readable only by its owner, and a reload gives it to the
+/// provider and to the finder of secrets at once.
+#[test]
+fn a_key_from_a_login_is_used_after_a_reload_and_is_never_shown() {
+    let model = HeadServer::start("no key yet");
+    let home = TestHome::init();
+    home.configure(&format!("[llm]\nuse = [\"fast\"]\n{}{LOGS}", model.table("fast", "")));
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    assert_eq!(server.run(&key, "hello").json()["answer"], "no key yet");
+    assert_eq!(model.keys(), [""]);
+    let seen =
+        on_terminal(&home, &["model", "login", "fast"], false, "(it is not shown): ", &format!("{KEY}\n"));
+    assert_eq!(seen.code, Some(0), "{}", seen.screen);
+    assert!(!seen.screen.contains(KEY) && seen.screen.contains("run `par reload`"), "{}", seen.screen);
+    let file = home.path("etc/credentials/fast");
+    assert_eq!(std::fs::metadata(&file).expect("stored").mode() & 0o777, 0o600);
+    // Not before the reload.
+    assert_eq!(server.run(&key, "hello").json()["answer"], "no key yet");
+    home.expect(0, &["reload"]);
+    model.say(200, &format!("your key is {KEY}"));
+    let told = server.run(&key, "hello").json();
+    let answer = told["answer"].as_str().expect("an answer");
+    assert!(answer.starts_with("your key is [secret:models.fast.key:"), "{told}");
+    assert_eq!(model.keys(), ["", "", &format!("Bearer {KEY}")]);
+    // An error of the server that repeats it is cleaned too.
+    model.say(401, KEY);
+    let told = server.run(&key, "hello").json().to_string();
+    assert!(told.contains("the server answered 401") && !told.contains(KEY), "{told}");
+    home.expect(0, &["model", "logout", "fast"]);
+    assert!(!file.exists());
+    model.say(200, "bye");
+    home.expect(0, &["reload"]);
+    assert_eq!(server.run(&key, "hello").json()["answer"], "bye");
+    assert_eq!(model.keys().last().map(String::as_str), Some(""));
+    assert_eq!(server.stop(), Some(0));
+    home.expect(0, &["audit", "verify"]);
+}
+
+/// A key goes only to the server that it was configured for: with changed settings a reload leaves
+/// keys as they are, and says that the settings wait for a start.
+#[test]
+fn a_reload_with_changed_settings_of_models_leaves_their_keys() {
+    let model = HeadServer::start("ok");
+    let home = TestHome::init();
+    let toml = |more: &str| format!("[llm]\nuse = [\"fast\"]\n{}{LOGS}", model.table("fast", more));
+    home.configure(&toml(""));
+    let key = home.key("ops", "operator");
+    crate::secrets::private(&home.beside("own"), "sk-test-of-another-server");
+    let server = home.serve();
+    home.configure(&toml(&format!("key = \"file:{}\"\n", home.beside("own").display())));
+    let told = home.expect(0, &["reload"]);
+    assert!(told.contains("! models.fast.key takes effect at the next start"), "{told}");
+    server.run(&key, "hello");
+    assert_eq!(model.keys(), [""]);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn models_are_listed_tested_and_their_use_is_counted() {
+    let model = HeadServer::start("ok");
+    let home = TestHome::init();
+    let prices = "input_price = 2.5\noutput_price = 10\nkey = \"none\"\n";
+    home.configure(&format!(
+        "[llm]\nuse = [\"fast\"]\n{}{}{LOGS}",
+        model.table("fast", prices),
+        model.table("spare", "")
+    ));
+    let listed = lines(&home.expect(0, &["--json", "model", "list"]));
+    assert_eq!(listed.iter().map(|one| &one["name"]).collect::<Vec<_>>(), ["fast", "spare"]);
+    assert_eq!((&listed[0]["use"], &listed[1]["use"]), (&json!(1), &Value::Null));
+    let table = home.expect(0, &["model", "list"]);
+    assert!(table.contains("credential model_spare, ") && table.contains("m-fast"), "{table}");
+    let status = |name: &str| lines(&home.expect(0, &["--json", "model", "status", name])).remove(0);
+    assert_eq!(status("fast")["last_24_hours"]["replies"], 0);
+    for _ in 0..2 {
+        home.expect(0, &["run", "hello"]);
+    }
+    let told = status("fast");
+    let expect =
+        json!({ "replies": 2, "input_tokens": 2_000, "output_tokens": 200, "erased": 0, "money": "0.007" });
+    assert_eq!((&told["last_24_hours"], &told["status"]), (&expect, &json!(200)), "{told}");
+    assert_eq!(status("spare")["last_24_hours"]["money"], Value::Null);
+    let reply = home.entries(&["kind:model.reply"]).remove(0);
+    let reply = home.entry(reply["seq"].as_u64().expect("seq"));
+    assert_eq!((&reply["payload"]["named"], &reply["payload"]["model"]), (&json!("fast"), &json!("served")));
+    let tested = lines(&home.expect(0, &["--json", "model", "test", "fast"])).remove(0);
+    assert_eq!(
+        (&tested["ok"], &tested["text"], &tested["input_tokens"]),
+        (&json!(true), &json!("ok"), &json!(1_000))
+    );
+    assert!(home.expect(0, &["model", "test", "spare"]).starts_with("✓ spare  served answered `ok` in "));
+    model.say(400, "");
+    let failed = home.expect(1, &["model", "test", "fast"]);
+    assert!(
+        failed.starts_with("✗ fast  failed after ") && failed.contains("the server answered 400"),
+        "{failed}"
+    );
+    // A test is not a run: the ledger has nothing of it.
+    assert_eq!(home.entries(&["kind:model.reply"]).len(), 2);
+}
+
+#[test]
+fn a_login_is_refused_where_no_key_can_be_stored() {
+    let home = TestHome::init();
+    home.configure(&format!(
+        "[llm]\nuse = [\"fast\"]\n[models.fast]\nwire = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n\
+         [models.own]\nwire = \"offline\"\nkey = \"env:MY_KEY\"\n{LOGS}"
+    ));
+    let check = |args: &[&str], typed: &str, code: i32, expect: &str| {
+        let mut command = home.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("par");
+        child.stdin.take().expect("stdin").write_all(typed.as_bytes()).expect("typed");
+        let ended = child.wait_with_output().expect("ends");
+        let told = text(&ended.stderr) + &text(&ended.stdout);
+        assert_eq!(ended.status.code(), Some(code), "{told}");
+        assert!(told.contains(expect) && !told.contains("sk-"), "{told}");
+    };
+    check(&["model", "login", "fsat"], "sk-1", 2, "no model is named `fsat`: did you mean `fast`?");
+    check(
+        &["model", "login", "own"],
+        "sk-1",
+        2,
+        "`models.own.key` says that the key of `own` is in variable MY_KEY",
+    );
+    check(&["model", "login", "fast"], "", 2, "the key is empty");
+    check(&["model", "login", "fast"], "sk 1", 2, "contains a space");
+    check(&["model", "logout", "fast"], "", 1, "no key is stored in ");
+    // Piped in, and for the service manager.
+    let credential = format!("LoadCredential=model_fast:{}", home.path("etc/credentials/fast").display());
+    check(&["model", "login", "fast", "--credential"], "sk-0123456789\n", 0, &credential);
+    assert_eq!(
+        std::fs::read_to_string(home.path("etc/credentials/fast")).expect("stored"),
+        "sk-0123456789\n"
+    );
+    // A backup has the configuration and no key.
+    home.expect(0, &["key", "list"]);
+    let backup = home.beside("backup");
+    home.key("one", "viewer");
+    home.expect(0, &["backup", backup.to_str().expect("UTF-8")]);
+    assert!(backup.join("etc/par.toml").is_file() && !backup.join("etc/credentials").exists());
+}
+
+fn reply_of(told: &str) -> Value {
+    serde_json::from_str(told).expect("JSON")
+}
+
+/// Only a server that is not in service leads to the next model, which is on record; after five
+/// failures in a row the first is left alone.
+#[test]
+fn the_next_model_answers_if_the_first_is_not_in_service() {
+    let (fast, local) = (HeadServer::start("by fast"), HeadServer::start("by local"));
+    let home = TestHome::init();
+    let tables = fast.table("fast", "key = \"none\"\n") + &local.table("local", "key = \"none\"\n");
+    home.configure(&format!("[llm]\nuse = [\"fast\", \"local\"]\n{tables}{LOGS}"));
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    let ask = || server.run(&key, "hello").json();
+    let told = ask();
+    assert_eq!((&told["answer"], &told["models"]), (&json!("by fast"), &json!(["fast"])), "{told}");
+    // What the request itself brought about sends it to no other server.
+    fast.say(400, "too long");
+    let told = ask();
+    assert_eq!((&told["status"], local.keys().len()), (&json!("failed"), 0), "{told}");
+    fast.say(401, "");
+    for _ in 0..5 {
+        let told = ask();
+        assert_eq!((&told["answer"], &told["models"]), (&json!("by local"), &json!(["local"])), "{told}");
+    }
+    assert_eq!((fast.keys().len(), local.keys().len()), (7, 5));
+    // The breaker is open: the first is passed over.
+    assert_eq!(ask()["answer"], "by local");
+    assert_eq!((fast.keys().len(), local.keys().len()), (7, 6));
+    let errors = home.entries(&["kind:model.error"]);
+    assert_eq!(errors.len(), 6);
+    let error = home.entry(errors[1]["seq"].as_u64().expect("seq"));
+    assert_eq!(error["payload"]["named"], "fast", "{error}");
+    let asks = home.entries(&["kind:model.ask"]);
+    let of = |seq: &Value| home.entry(seq.as_u64().expect("seq"))["payload"].clone();
+    let told: Vec<(Value, Value)> = asks
+        .iter()
+        .map(|ask| of(&ask["seq"]))
+        .map(|ask| (ask["name"].clone(), ask["fallback_of"].clone()))
+        .collect();
+    let (own, other) = ((json!("fast"), Value::Null), (json!("local"), json!("fast")));
+    let failed = [own.clone(), other.clone()];
+    let expect =
+        [[own.clone(), own].as_slice(), &failed, &failed, &failed, &failed, &failed, &[other]].concat();
+    assert_eq!(told, expect);
+    let shown = home.expect(0, &["audit", "show", "kind:model.reply"]);
+    assert!(shown.contains("local: by local") && shown.contains("fast: by fast"), "{shown}");
+    // Later it is asked again, and is the first again.
+    fast.say(200, "by fast again");
+    crate::support::until("the first model is asked again", || ask()["answer"] == "by fast again");
+    assert_eq!(server.stop(), Some(0));
+    let told = home.par(&["run", "hello"]);
+    assert!(text(&told.stderr).contains("; answered by fast"), "{}", text(&told.stderr));
+    home.expect(0, &["audit", "verify"]);
+    let told = reply_of(&home.expect(0, &["--json", "run", "hello"]));
+    assert_eq!(told["models"], json!(["fast"]));
+}
+
+/// No fallback for what is untrusted, whatever the model.
+const NO_FALLBACK: &str = r#"@id("no-fallback")
+forbid (principal, action == PAR::Action::"model.ask", resource)
+when { context.ask.fallback_of != "" && principal.taint.contains("untrusted") };
+"#;
+
+/// In the middle of a run, after a call: another model is another decision of the rules.
+#[test]
+fn a_fallback_in_the_middle_of_a_run_needs_a_rule_that_permits_it() {
+    let (fast, local) = (HeadServer::start(""), HeadServer::start("by local"));
+    let home = TestHome::init();
+    let tables = fast.table("fast", "key = \"none\"\n") + &local.table("local", "key = \"none\"\n");
+    home.configure(&format!("[llm]\nuse = [\"fast\", \"local\"]\n{tables}{LOGS}"));
+    let key = home.key("ops", "operator");
+    let note = home.path("workspace/note.txt");
+    std::fs::write(&note, "words of another").expect("a file");
+    let server = home.serve();
+    let run = || {
+        fast.read_and_fail(&note);
+        server.run(&key, "go").json()
+    };
+    let told = run();
+    assert_eq!((&told["status"], &told["answer"]), (&json!("done"), &json!("by local")), "{told}");
+    assert_eq!(told["models"], json!(["fast", "local"]));
+    home.add("policies/60-fallback.cedar", NO_FALLBACK);
+    home.expect(0, &["reload"]);
+    let told = run();
+    assert_eq!((&told["status"], &told["said_by"]), (&json!("denied"), &json!("par")), "{told}");
+    assert!(told["answer"].as_str().expect("words").contains("no-fallback"), "{told}");
+    assert_eq!(local.keys().len(), 1);
+    let asks = home.entries(&["kind:model.ask", "decision:deny"]);
+    assert_eq!(asks.len(), 1);
+    let ask = home.entry(asks[0]["seq"].as_u64().expect("seq"));
+    assert_eq!((&ask["payload"]["name"], &ask["payload"]["fallback_of"]), (&json!("local"), &json!("fast")));
+    assert_eq!(server.stop(), Some(0));
+    home.expect(0, &["audit", "verify"]);
+    home.expect(0, &["policy", "replay"]);
+}
