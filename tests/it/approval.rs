@@ -255,14 +255,6 @@ fn another_member_of_the_group_approves_and_the_run_resumes_by_itself() {
         server.get(&people.ben, &format!("/approvals/{}", approval["id"].as_str().expect("id"))).json();
     assert_eq!(shown["state"], "spent");
     check(&grant(&server, &people.ben, &approval), 409, "answered");
-    // NEXT 19: a query by class finds the refusal, and the run.
-    let found = people.home.entries(&["status:person"]);
-    assert_eq!((found.len(), &found[0]["kind"]), (1, &json!("approval.refuse")), "{found:?}");
-    let path = "/runs?q=status:person";
-    until("the index has the run", || {
-        server.get(&people.viewer, path).json()["items"][0]["run"] == ended["run"]
-    });
-    assert!(people.home.expect(0, &["audit", "show", "status:person"]).contains("refused"));
     assert_eq!(server.stop(), Some(0));
     people.verify();
 }
@@ -373,6 +365,14 @@ fn a_refusal_and_a_timeout_are_reported_to_the_model_and_the_run_ends() {
     assert_eq!(step["class"], "person");
     assert_eq!(step["refused"], json!({ "by": "ben", "reason": "not on a Friday" }));
     check(&grant(&server, &people.ben, &approval), 409, "answered");
+    // NEXT 19: a query by class finds the refusal, and the run.
+    let found = people.home.entries(&["status:person"]);
+    assert_eq!((found.len(), &found[0]["kind"]), (1, &json!("approval.refuse")), "{found:?}");
+    let path = "/runs?q=status:person";
+    until("the index has the run", || {
+        server.get(&people.viewer, path).json()["items"][0]["run"] == ended["run"]
+    });
+    assert!(people.home.expect(0, &["audit", "show", "status:person"]).contains("refused"));
 
     let (run, approval) = people.ask(&server, &people.read());
     let ended = people.ended(&server, &run);

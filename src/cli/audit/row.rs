@@ -3,9 +3,9 @@
 use super::source::EntrySource;
 use crate::cli::exit::Fail;
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone};
-use crate::ledger::Stored;
+use crate::ledger::{Kind, Stored};
 use crate::types::clock::Wall;
-use crate::types::text;
+use crate::types::{RefusalClass, text};
 use serde_json::{Map, Value};
 
 /// Widths that the columns need as a rule, for rows that are written one by one.
@@ -52,7 +52,14 @@ pub(super) fn outcome(fields: &Map<String, Value>) -> Cell {
     let word = |name: &str| text::visible_line(fields.get(name).and_then(Value::as_str).unwrap_or_default());
     let policies = fields.get("policies").and_then(Value::as_array).into_iter().flatten();
     let policies: Vec<String> = policies.filter_map(Value::as_str).map(text::visible_line).collect();
-    let words = [word("decision"), word("status"), policies.join(",")];
+    let status = match word("status") {
+        // The status of a refusal is its class.
+        class if word("kind") == Kind::ApprovalRefuse.as_str() && class == RefusalClass::Person.as_str() => {
+            "refused".to_owned()
+        }
+        status => status,
+    };
+    let words = [word("decision"), status, policies.join(",")];
     let tone = words.iter().map(|word| Tone::of(word)).find(|tone| *tone != Tone::Plain).unwrap_or_default();
     let words: Vec<String> = words.into_iter().filter(|part| !part.is_empty()).collect();
     Cell::from(words.join(" ")).toned(tone)
