@@ -92,8 +92,8 @@ impl ModelError {
         }
     }
 
-    /// The server failed after it had begun to answer, and says so. The same request may succeed, if
-    /// nothing of the answer was shown. Not yet [`bounded`](Self::bounded).
+    /// The server failed after it had begun to answer, and says so. If nothing of the answer was
+    /// shown, the same request may be made again. Not yet [`bounded`](Self::bounded).
     pub(super) fn reported(why: &str, raw: Vec<u8>) -> Self {
         let message = format!("the server failed while it answered: {why}");
         Self {

@@ -2,8 +2,8 @@
 //!
 //! Text that may be the beginning of a secret is held back until it is clear what it is. What is
 //! shown of a text depends on the text alone, and not on the pieces in which it came. If a possible
-//! secret is longer than [`limits::STREAM_HELD_BYTES_MAX`], or an escape could hide one, the rest of
-//! the text is not shown: it follows when it is complete, and was searched as a whole.
+//! secret is longer than [`HELD_MAX`], or an escape could hide one, the rest of the text is not
+//! shown: the caller has it when it is complete, and was searched as a whole.
 
 use super::finder::Finder;
 use super::found::SecretCounts;

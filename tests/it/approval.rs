@@ -152,7 +152,7 @@ pub(crate) fn key(home: &TestHome, name: &str, role: &str, user: &str) -> String
     home.expect(0, &["key", "create", name, "--role", role, "--user", user]).trim().to_owned()
 }
 
-fn os_user() -> String {
+pub(crate) fn os_user() -> String {
     let uid = nix::unistd::geteuid();
     let name = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
     format!("os:{}", name.unwrap_or_else(|| uid.to_string()))

@@ -74,7 +74,7 @@ impl<'a, W: Wire> Streaming<'a, W> {
             ended => ended.map(|error| error.to_string()),
         };
         let has_frames = reader.has_frames();
-        // The framing of a stream may divide a secret, so the bytes of a failed stream are not kept.
+        // The framing may divide a secret, so the bytes of a failed stream are not kept.
         let kept = |raw: Vec<u8>| if has_frames { Vec::new() } else { raw };
         let answer = match failed {
             Some(why) => Err(why),

@@ -5,6 +5,7 @@ use super::frames::{STREAMED, framed, frames};
 use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask_streamed, head};
 use crate::llm::{ModelError, ModelErrorKind, ModelReply, ProviderKind, Stop};
 use crate::types::Digest;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -159,22 +160,36 @@ async fn row(kind: ProviderKind, fault: &'static str, made: Fault) -> String {
 
 #[tokio::test]
 async fn each_fault_has_its_outcome_on_each_wire() {
-    let tasks = STREAMED.map(|kind| {
-        let rows = faults(kind).into_iter();
-        rows.map(|(fault, made)| (fault, tokio::spawn(row(kind, fault, made)))).collect::<Vec<_>>()
-    });
-    let mut columns = Vec::new();
-    for (kind, tasks) in STREAMED.into_iter().zip(tasks) {
-        let mut column = vec![("fault", kind.as_str().to_owned())];
-        for (fault, task) in tasks {
-            column.push((fault, task.await.unwrap_or_else(|e| panic!("{fault}, {}: {e}", kind.as_str()))));
+    // First those that wait for no deadline, all at once; their work would use up the deadlines.
+    let (mut cells, mut hanging) = (BTreeMap::new(), Vec::new());
+    let mut tasks = Vec::new();
+    for kind in STREAMED {
+        for (at, (fault, made)) in faults(kind).into_iter().enumerate() {
+            let column = kind.as_str();
+            if made.deadline == LONG {
+                tasks.push(((at, column), tokio::spawn(row(kind, fault, made))));
+            } else {
+                hanging.push(((at, column), kind, fault, made));
+            }
         }
-        columns.push(column);
+    }
+    for (place, task) in tasks {
+        cells.insert(place, task.await.unwrap_or_else(|e| panic!("{place:?}: {e}")));
+    }
+    let hanging =
+        hanging.into_iter().map(|(place, kind, fault, made)| (place, tokio::spawn(row(kind, fault, made))));
+    for (place, task) in hanging.collect::<Vec<_>>() {
+        cells.insert(place, task.await.unwrap_or_else(|e| panic!("{place:?}: {e}")));
     }
     let mut table = String::new();
-    for (at, (fault, _)) in columns[0].iter().enumerate() {
+    let names = faults(ProviderKind::OpenAi).into_iter().map(|(fault, _)| fault);
+    let heads = STREAMED.map(|kind| kind.as_str().to_owned());
+    let rows = names
+        .enumerate()
+        .map(|(at, fault)| (fault, STREAMED.map(|kind| cells.remove(&(at, kind.as_str())).expect("a cell"))));
+    for (fault, cells) in [("fault", heads)].into_iter().chain(rows.collect::<Vec<_>>()) {
         write!(table, "{fault:<26}").expect("written");
-        columns.iter().for_each(|column| write!(table, "| {:<32}", column[at].1).expect("written"));
+        cells.iter().for_each(|cell| write!(table, "| {cell:<32}").expect("written"));
         table = table.trim_end().to_owned() + "\n";
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/llm/tests/faults.txt");

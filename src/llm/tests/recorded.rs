@@ -22,7 +22,8 @@ struct Exchange {
     body: String,
 }
 
-/// Every exchange of `W`, streamed or not, below `folder`; `None` with a message if the folder is missing.
+/// Every exchange of `W`, streamed or not, below `folder`; `None` with a message if the folder is
+/// missing.
 fn exchanges<W: Wire>(folder: &str, is_streamed: bool) -> Option<Vec<Exchange>> {
     let folder = Path::new(WIRE).join(folder);
     if !folder.is_dir() {

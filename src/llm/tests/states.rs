@@ -197,7 +197,8 @@ fn responses_are_never_stored() {
     assert!(sent.get("previous_response_id").is_none() && !sent.to_string().contains(KEY));
 }
 
-/// Ollama drops what does not fit, without a word: the size is set, and a count at it is an outcome.
+/// Ollama drops what does not fit, without a word: the size is set, and a count at it is an
+/// outcome.
 #[tokio::test]
 async fn a_prompt_at_the_bound_of_the_context_is_truncated() {
     let body = |read: u64| json!({"message": {"content": "a"}, "done": true, "prompt_eval_count": read});

@@ -1,6 +1,7 @@
 //! A run on each wire: the same steps, and a record from which it resumes exactly.
 
 use super::{House, Reply, http, until};
+use crate::approval::os_user;
 use serde_json::{Value, json};
 
 const CALLS: [(&str, &str); 2] = [("health_check", "{}"), ("list_dir", r#"{"path":"/var/log"}"#)];
@@ -77,7 +78,10 @@ fn one_question_has_the_same_steps_on_every_wire() {
 /// for byte where it was.
 #[test]
 fn a_state_survives_an_approval_byte_for_byte() {
-    let house = House::start_in(&[("PAR_LLM__PROVIDER", "openai_responses")], |_| {});
+    let house = House::start_in(&[("PAR_LLM__PROVIDER", "openai_responses")], |home| {
+        let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");
+        home.configure(&format!("{toml}[groups]\nrelease = [\"{}\"]\n", os_user()));
+    });
     let state = r#"{"id":"rs_1" , "type":"reasoning","summary":[],"encrypted_content":"a\/b"}"#;
     let call = json!({"type": "function_call", "call_id": "a", "name": "deploy",
         "arguments": json!({"project": "demo", "version": "1.0.1"}).to_string()});
@@ -97,7 +101,8 @@ fn a_state_survives_an_approval_byte_for_byte() {
     let id = waits["steps"][0]["result"]["approval"].as_str().expect("approval").to_owned();
     house.model.play([raw(&json!({"status": "completed", "output": [
         {"type": "message", "content": [{"type": "output_text", "text": "It is done."}]}]}))]);
-    assert!(house.home.approve(&id, &[]).status.success());
+    let approved = house.home.approve(&id, &[]);
+    assert!(approved.status.success(), "{}", String::from_utf8_lossy(&approved.stderr));
     let viewer = house.home.key("viewer", "viewer");
     let run = format!("/runs/{}", waits["run"].as_str().expect("run"));
     until("the run goes on", || house.server.get(&viewer, &run).json()["status"] == "done");
