@@ -1,6 +1,7 @@
 //! What every protocol must do, over a real socket: keep bounds, retry, and not disclose the key.
 
-use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, settings};
+use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, chat, permit, settings, unnamed};
+use crate::config::ModelKeys;
 use crate::llm::remote::client::Remote;
 use crate::llm::remote::wire::Wire;
 use crate::llm::wires::anthropic::Messages;
@@ -8,9 +9,11 @@ use crate::llm::wires::gemini::GenerateContents;
 use crate::llm::wires::ollama::OllamaChats;
 use crate::llm::wires::openai::ChatCompletions;
 use crate::llm::wires::responses::Responses;
-use crate::llm::{ModelErrorKind, ProviderKind};
-use crate::types::limits;
+use crate::llm::{ModelErrorKind, ModelRequest, ProviderKind, Settings, build};
+use crate::secrets::{Finder, Named, Secrets};
+use crate::types::{Secret, limits};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 /// Each protocol, with a body that says `hello` in it.
@@ -174,5 +177,55 @@ async fn a_chunked_answer_is_put_together() {
         let reply = ask(kind, &server.base_url, LONG).await.expect("a reply");
         assert_eq!((reply.text.as_deref(), reply.raw.as_slice()), (Some("hello"), body.as_bytes()));
         assert_eq!(reply.model, "asked-1");
+    }
+}
+
+/// A reload exchanges key and finder while a request is under way. Neither the key that it was sent
+/// with nor the new one comes back.
+#[tokio::test]
+async fn a_key_that_is_exchanged_during_a_request_is_still_replaced() {
+    const NEW: &str = "sk-new-abcdefghijkl";
+    let finder = |key: &str| {
+        let named = Named::new("models.one.key", key.as_bytes().to_vec().into()).expect("long enough");
+        Finder::new(Vec::new().into(), vec![named], Vec::new()).expect("one secret")
+    };
+    let of = |key: &str| ModelKeys::of("one", Secret::new(key.to_owned()).expect("a key"));
+    for (kind, _) in WIRES {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let (keys, secrets) = (of(KEY), Secrets::new(finder(KEY)));
+        let settings = Settings {
+            name: "one".to_owned(),
+            base_url: format!("http://{}", listener.local_addr().expect("an address")),
+            keys: keys.clone(),
+            secrets: secrets.clone(),
+            ..settings(kind, "")
+        };
+        let server = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.expect("a connection");
+            let mut head = [0; 4096];
+            let count = socket.read(&mut head).await.expect("read");
+            assert!(String::from_utf8_lossy(&head[..count]).contains(KEY), "sent with the key of its time");
+            secrets.exchange(finder(NEW));
+            keys.exchange(&of(NEW));
+            let echo = format!("{{\"error\":{{\"message\":\"not {KEY} but {NEW}\"}}}}");
+            socket.write_all(&answer(401, "", echo.as_bytes())).await.expect("written");
+        });
+        let provider = build(settings).expect("settings");
+        let (mut conversation, permit) = (chat(""), permit(&provider));
+        conversation.push_user(unnamed("hello?".to_owned()));
+        let request = ModelRequest {
+            conversation: &conversation,
+            tools: &[],
+            deadline: LONG,
+            permit: permit.as_ref(),
+            listener: None,
+        };
+        let error = provider.complete(&request).await.expect_err("401");
+        server.await.expect("answered");
+        assert!(
+            !error.message.contains("sk-") && error.message.contains("[secret:models.one.key:"),
+            "{error}"
+        );
+        assert!(!String::from_utf8_lossy(&error.raw.expect("the body")).contains("sk-"));
     }
 }
