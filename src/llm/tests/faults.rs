@@ -196,3 +196,26 @@ async fn each_fault_has_its_outcome_on_each_wire() {
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(table == golden, "{} should be\n{table}", path.display());
 }
+
+/// The end of a stream may divide a secret, and so may its framing: neither part is shown or kept.
+#[tokio::test]
+async fn a_secret_that_a_cut_divides_is_in_no_part_of_the_reply() {
+    let (head, tail) = KEY.split_at(5);
+    let (tail, _) = tail.split_at(6);
+    for kind in STREAMED {
+        let mut body = String::from_utf8(good(kind)).expect("UTF-8");
+        body = body.replace("h\u{e9}", &format!("an {head}")).replace("llo", tail);
+        let at = body.find(tail).expect("the second piece");
+        let end = at + body.as_bytes()[at..].iter().position(|byte| *byte == b'\n').expect("its end") + 2;
+        let said = answer(200, STREAM, &body.as_bytes()[..end.min(body.len())]);
+        let server = ScriptedServer::start(vec![ServerStep::Say(said)]).await;
+        let (outcome, deltas) = ask_streamed(kind, &server.base_url, LONG).await;
+        let reply = outcome.expect("a reply that was cut");
+        assert!(matches!(reply.stop, Stop::Cut(_)), "{reply:?}");
+        assert_eq!(deltas, "an ", "{}", kind.as_str());
+        assert_eq!(reply.text.as_deref(), Some("an [secret:llm.api_key:cut]"), "{}", kind.as_str());
+        let streamed = reply.streamed.as_ref().expect("a stream");
+        assert!(streamed.held_secret && reply.raw.is_empty(), "{reply:?}");
+        assert_eq!(streamed.digest, None, "the framing still has both parts: {}", kind.as_str());
+    }
+}
