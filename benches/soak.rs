@@ -212,7 +212,8 @@ impl Soak {
             }
             None => {
                 let execution = self.caller.launcher.run(order, None).await;
-                let told = self.caller.gate.settle(vec![(running, execution)]).await.expect("settled");
+                let told =
+                    self.caller.gate.settle(vec![(running, execution)], None).await.expect("settled").0;
                 told[0].record().status.to_string()
             }
         };

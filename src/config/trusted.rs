@@ -93,6 +93,28 @@ pub fn examine(path: &Path) -> io::Result<()> {
     check(&std::fs::metadata(path)?)
 }
 
+/// Opens the program at `path`, which need not be below `etc/`, and says whether only root and the
+/// user that started PAR can change it: the file, and every folder that leads to it. In a folder
+/// with the sticky bit, others cannot rename what they do not own.
+pub fn open_program(path: &Path) -> io::Result<(File, io::Result<()>)> {
+    let real = std::fs::canonicalize(path)?;
+    let waitless = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(waitless).open(&real)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("is not a regular file"));
+    }
+    let trust = check(&meta).and_then(|()| {
+        real.ancestors().skip(1).try_for_each(|folder| {
+            let meta = std::fs::metadata(folder)?;
+            let is_sticky = meta.mode() & 0o1000 != 0;
+            let checked = if is_sticky { check_owner(&meta) } else { check(&meta) };
+            checked.map_err(|why| io::Error::other(format!("its folder `{}` {why}", folder.display())))
+        })
+    });
+    Ok((file, trust))
+}
+
 /// The files in `folder` whose names end in `.ending`, sorted. The folder must pass the same check.
 pub fn list(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     check(&std::fs::metadata(folder)?)?;
@@ -108,17 +130,22 @@ pub fn list(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 fn check(meta: &Metadata) -> io::Result<()> {
+    check_owner(meta)?;
+    if meta.mode() & 0o022 != 0 {
+        return Err(io::Error::other(format!(
+            "is writable by others (mode {:04o}), expected by its owner only",
+            meta.mode() & 0o7777
+        )));
+    }
+    Ok(())
+}
+
+fn check_owner(meta: &Metadata) -> io::Result<()> {
     let starter = rustix::process::geteuid().as_raw();
     if meta.uid() != 0 && meta.uid() != starter {
         return Err(io::Error::other(format!(
             "belongs to uid {}, expected root or the user that started PAR",
             meta.uid()
-        )));
-    }
-    if meta.mode() & 0o022 != 0 {
-        return Err(io::Error::other(format!(
-            "is writable by others (mode {:04o}), expected by its owner only",
-            meta.mode() & 0o7777
         )));
     }
     Ok(())

@@ -18,7 +18,7 @@ use super::protocol::{
 };
 use super::secrets::Vault;
 use super::spec::CALLS_MAX;
-use super::tool::{OpenTool, open_all};
+use super::tool::{CHANGED, OpenTool, open_all};
 use super::uids::Slots;
 use crate::call::{End, Given, Unprepared};
 use crate::tools::{Catalog, Manifest, ProposedCall};
@@ -301,6 +301,9 @@ impl<'a> EventLoop<'a> {
         }
         let tool = self.tools.iter().position(|tool| tool.manifest.name == ask.tool);
         let tool = tool.ok_or("the tool was not opened")?;
+        if !self.tools.get(tool).is_some_and(OpenTool::is_unchanged) {
+            return Err(CHANGED.into());
+        }
         let child = self.start_child(id, tool, &ask)?;
         let tool = &self.tools.get(tool).ok_or("the tool was not opened")?.manifest;
         // The child has its own copy of these, and they may take megabytes.

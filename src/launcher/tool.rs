@@ -11,7 +11,9 @@ use crate::launcher::protocol::{ProgramDigest, RefusedTool, Report, SkippedRoot}
 use crate::launcher::secrets::{Vault, sealed};
 use crate::launcher::view::files::{name_of, open_path};
 use crate::launcher::view::own_proc;
-use crate::tools::{Builtin, Connect, Manifest, Modes, ProcView, Runner, Runtime, Script, WriteRoot};
+use crate::tools::{
+    Builtin, CodeFile, Connect, Manifest, Modes, ProcView, Runner, Runtime, Script, WriteRoot,
+};
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};
 use nix::sched::CloneFlags;
@@ -22,8 +24,9 @@ use std::sync::Arc;
 
 /// The proxy's port. In the call's own namespace it is always free.
 pub(crate) const PROXY_PORT: u16 = 3_128;
-/// Size limit of a program's file, in bytes.
-const PROGRAM_BYTES_MAX: usize = 512 << 20;
+/// Why a tool is not run after one of its programs changed.
+pub(crate) const CHANGED: &str =
+    "a program of the tool changed since it was loaded: `par reload` loads and records what is there now";
 const ELF: &[u8] = b"\x7fELF";
 
 /// One tool, ready to be called.
@@ -187,6 +190,11 @@ impl OpenTool {
         self.roots.iter().map(Root::grant)
     }
 
+    /// Whether every program is unchanged since it was hashed. Costs one `fstat` each.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.program.iter().chain(&self.exec).all(OpenProgram::is_unchanged)
+    }
+
     /// Whether a call's child reads the mount table before it is confined; the table is as of that
     /// moment.
     pub(crate) fn looks_at_mounts(&self) -> bool {
@@ -258,9 +266,10 @@ fn open_runner(manifest: &Manifest, machine: &Machine) -> Result<Runnable, Strin
             Err(format!("a protection of programs is missing on this machine: {shortfalls}"))
         }
         Runner::Program(program) if machine.has_namespaces() => {
-            let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
+            let mut code = manifest.code.iter().map(|file| OpenProgram::open(file, machine));
+            let first = code.next().ok_or_else(|| "the manifest names no program".to_owned())??;
             let script = program.script.as_ref().map(seal).transpose()?;
-            Ok((Some(OpenProgram::open(&program.path, machine)?), exec.collect::<Result<_, _>>()?, script))
+            Ok((Some(first), code.collect::<Result<_, _>>()?, script))
         }
         Runner::Program(_) => {
             Err("programs need a PID namespace and an empty network namespace, which this machine does \
@@ -358,8 +367,10 @@ impl Root {
 }
 
 impl OpenProgram {
-    /// Opens, checks and hashes the file at `path`.
-    fn open(path: &std::path::Path, machine: &Machine) -> Result<Self, String> {
+    /// Opens, checks and hashes a program. It has to be the one that was read with the manifest,
+    /// and only root or the user that started PAR may be able to change it.
+    fn open(code: &CodeFile, machine: &Machine) -> Result<Self, String> {
+        let path = code.path();
         let at = |e: &dyn std::fmt::Display| format!("program `{}`: {e}", path.display());
         let fd = open_path(path).map_err(|e| at(&e))?;
         let stat = fstat(&fd).map_err(|e| at(&e))?;
@@ -370,11 +381,17 @@ impl OpenProgram {
         let file = openat(&machine.paths.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| at(&e))?;
         let sha256 = hash(&file).map_err(|e| at(&e))?;
+        if let Some(obstacle) = code.obstacle() {
+            return Err(obstacle.to_owned());
+        }
+        if code.digest() != Some(sha256) {
+            return Err(at(&"it changed while the manifest was loaded: load again"));
+        }
         Ok(Self { fd, sha256, stat })
     }
 
     /// Whether the file is unchanged since it was hashed, by size and times of change.
-    pub(crate) fn is_unchanged(&self) -> bool {
+    fn is_unchanged(&self) -> bool {
         let times = |stat: &Stat| {
             (stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec)
         };
@@ -386,7 +403,7 @@ fn hash(file: &OwnedFd) -> Result<Digest, String> {
     use sha2::Digest as _;
     let mut hash = sha2::Sha256::new();
     let mut buffer = vec![0_u8; 64 << 10];
-    let mut total = 0;
+    let mut total = 0_u64;
     loop {
         let read = rustix::io::read(file, &mut buffer).map_err(|e| e.to_string())?;
         let bytes = buffer.get(..read).unwrap_or_default();
@@ -396,9 +413,9 @@ fn hash(file: &OwnedFd) -> Result<Digest, String> {
         if read == 0 {
             return Ok(Digest(hash.finalize().into()));
         }
-        total += read;
-        if total > PROGRAM_BYTES_MAX {
-            return Err(format!("larger than {PROGRAM_BYTES_MAX} bytes"));
+        total = total.saturating_add(read as u64);
+        if total > CodeFile::BYTES_MAX {
+            return Err(format!("larger than {} bytes", CodeFile::BYTES_MAX));
         }
         hash.update(bytes);
     }

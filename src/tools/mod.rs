@@ -25,6 +25,7 @@ mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
 pub use manifest::check::program_path;
+pub use manifest::code::CodeFile;
 pub use manifest::content::ContentFolder;
 pub use manifest::error::{ManifestError, ManifestFaults};
 pub use manifest::groups::{HostGroup, host_groups, refused_group};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest as _, Sha256};
-use std::fmt;
+use std::{fmt, io};
 
 /// A SHA-256 value (FIPS 180-4), 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +26,21 @@ impl Digest {
             hash.update(part);
         }
         Self(hash.finalize().into())
+    }
+
+    /// Hashes everything that `from` gives; more than `bytes_max` bytes are an error.
+    pub fn sha256_read(mut from: impl io::Read, bytes_max: u64) -> io::Result<Self> {
+        let (mut hash, mut left) = (Sha256::new(), bytes_max);
+        let mut buffer = vec![0_u8; 64 << 10];
+        loop {
+            let read = from.read(&mut buffer)?;
+            if read == 0 {
+                return Ok(Self(hash.finalize().into()));
+            }
+            let over = || io::Error::other(format!("is larger than {bytes_max} bytes"));
+            left = left.checked_sub(read as u64).ok_or_else(over)?;
+            hash.update(buffer.get(..read).unwrap_or_default());
+        }
     }
 
     /// Parses 64 lower-case hexadecimal digits; returns `None` for anything else.

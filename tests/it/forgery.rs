@@ -118,6 +118,40 @@ const SEALS: [(Forger, &str, &str, &str); 4] = [
     ),
 ];
 
+/// Text enters a conversation only with the labels of its sources (L1): each way to push text
+/// without them, with the type that the compiler misses.
+const UNLABELLED: [(&str, &str); 4] = [
+    (
+        "fn a(chat: &mut Conversation, text: Clean<String>) { chat.push_user(text); }",
+        "Labelled<Clean<String>>",
+    ),
+    (
+        "fn b(chat: &mut Conversation, reply: &Clean<ModelReply>) { chat.push_reply(reply); }",
+        "&Labelled<Clean<ModelReply>>",
+    ),
+    ("fn c(text: String) -> Conversation { Conversation::new(text) }", "Labelled<String>"),
+    (
+        "fn d(chat: &mut Conversation, text: Labelled<String>) { chat.push_user(text); }",
+        "Labelled<Clean<String>>",
+    ),
+];
+
+#[test]
+fn no_text_without_labels_enters_a_conversation() {
+    let place = tempfile::tempdir().expect("folder");
+    let built = Built::find();
+    for (forgery, missing) in UNLABELLED {
+        let source = format!(
+            "#![allow(unused)]\nuse par::llm::{{Conversation, ModelReply}};\nuse par::secrets::Clean;\n\
+             use par::types::Labelled;\n{forgery}\n"
+        );
+        let told = built.outsider(place.path(), &source);
+        let is_it = |error: &str| error.starts_with("error[E0308]") && error.contains(missing);
+        let errors: Vec<&str> = told.split("\n\n").filter(|part| part.starts_with("error[")).collect();
+        assert!(matches!(errors.as_slice(), [one] if is_it(one)), "{forgery}: {told}");
+    }
+}
+
 /// Where a forgery of the seal is written.
 #[derive(Debug)]
 enum Forger {

@@ -1,5 +1,6 @@
 //! Scripts as tools: the shipped deployment.
 
+mod code;
 mod script;
 
 use crate::support::{TestHome, text};

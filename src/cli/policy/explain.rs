@@ -1,5 +1,6 @@
 //! `par policy explain`.
 
+use super::model::configured;
 use super::subject::{EXPLAIN_USER, key_subject, resource};
 use crate::auth::{Role, Source, Subject};
 use crate::cli::exit::{self, Fail};
@@ -8,11 +9,10 @@ use crate::cli::tool::unknown;
 use crate::cli::{compose, key, show};
 use crate::config::Config;
 use crate::gate::{self, Rules};
-use crate::ledger::payload::CallDecisionPayload;
 use crate::ledger::{Kind, Reader};
 use crate::policy::{
-    Approved, Considered, Counts, Door, HeldOver, Obligation, Over, Power, Question, Ran, Resource, Ruling,
-    Session, UNTRUSTED, Use, Via, nearest,
+    Approved, AskQuestion, Considered, Counts, Door, HeldOver, MODEL_ASK, Obligation, Over, Power, Question,
+    Ran, Resource, Ruling, Session, UNTRUSTED, Use, Via, nearest,
 };
 use crate::tools::ProposedCall;
 use crate::types::{KeyId, clock::Wall, limits, text};
@@ -23,8 +23,8 @@ use std::net::IpAddr;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
-    /// Name of a tool; or a power of the API such as `run`, or the number of a
-    /// `call.decision` entry
+    /// Name of a tool; or a power of the API such as `run`, or `model.ask`, or the number of a
+    /// `call.decision` or `model.ask` entry
     #[arg(value_name = "TOOL|POWER|SEQ")]
     tool: String,
     /// Arguments of the tool, a JSON object [default: {}]
@@ -46,7 +46,7 @@ pub(in crate::cli) struct Explain {
     /// IP address that the request comes from
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// Decide for a run that has read untrusted text; for a tool only
+    /// Decide for a run that has read untrusted text; for a tool or `model.ask` only
     #[arg(long)]
     tainted: bool,
 }
@@ -61,6 +61,13 @@ struct Explanation {
     caveat: &'static str,
     /// The recorded decision, if the question comes from the ledger.
     recorded: Option<RecordedDecision>,
+}
+
+/// What a recorded decision was made of, and why it was a deny.
+#[derive(serde::Deserialize)]
+struct RecordedQuestion {
+    request: Option<Value>,
+    reason: Option<String>,
 }
 
 /// A decision as recorded.
@@ -92,6 +99,7 @@ impl Explain {
             }
             (Some(seq), None) => recorded(config, &rules, seq)?,
             (None, None) if Power::parse(&self.tool).is_some() => self.power(config, &rules)?,
+            (None, None) if self.tool == MODEL_ASK => self.model(config, &rules)?,
             (None, None) if is_tool => self.asked(config, &rules, "{}")?,
             (None, None) => {
                 let no_tool = unknown(config, &rules, &self.tool);
@@ -164,16 +172,7 @@ impl Explain {
             arguments: arguments.to_owned(),
         };
         let valid = rules.catalog.validate(proposed, |_| true).map_err(|e| Fail::usage(e.reason))?;
-        let session = Session {
-            id: "explain".to_owned(),
-            ceiling: rules.catalog.manifests().map(|m| m.name.clone()).collect(),
-            taint: self.tainted.then(|| UNTRUSTED.to_owned()).into_iter().collect(),
-            seen: BTreeSet::new(),
-            tainted_by: Vec::new(),
-            calls_used: 0,
-            budget: i64::from(limits::CALLS_PER_RUN_MAX),
-            risk: 0,
-        };
+        let session = self.session(rules);
         let resource = resource(config, &valid);
         let question = Question {
             subject: &subject,
@@ -194,6 +193,42 @@ impl Explain {
             caveat: ", as the first call of a run; the sandbox checks the resource again when the call runs",
             recorded: None,
         })
+    }
+
+    /// Asks for a request to the configured model.
+    fn model(&self, config: &Config, rules: &Rules) -> Result<Explanation, Fail> {
+        let (subject, session, sink) = (self.subject(config)?, self.session(rules), configured(config)?);
+        let asked = AskQuestion {
+            subject: &subject,
+            session: &session,
+            sink: &sink,
+            input_tokens: 0,
+            fallback_of: None,
+            now_us: Wall::now().0,
+            source_ip: self.from,
+            channel: crate::types::Channel::Http,
+        };
+        Ok(Explanation {
+            answer: rules.bundle.decide_ask(&asked).answer,
+            considered: rules.bundle.explain_ask(&asked),
+            about: format!("Sink {} at {}", sink.id(), sink.host),
+            caveat: ", before the first call of a run",
+            recorded: None,
+        })
+    }
+
+    /// The session of a run that has not called a tool yet.
+    fn session(&self, rules: &Rules) -> Session {
+        Session {
+            id: "explain".to_owned(),
+            ceiling: rules.catalog.manifests().map(|m| m.name.clone()).collect(),
+            taint: self.tainted.then(|| UNTRUSTED.to_owned()).into_iter().collect(),
+            seen: BTreeSet::new(),
+            tainted_by: Vec::new(),
+            calls_used: 0,
+            budget: i64::from(limits::CALLS_PER_RUN_MAX),
+            risk: 0,
+        }
     }
 
     /// The subject: an existing key, or a role, held by a key of the named user or by a user of
@@ -241,7 +276,7 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
     let reader = compose::reader(config)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
-    if !stored.header.is(Kind::CallDecision) {
+    if !(stored.header.is(Kind::CallDecision) || stored.header.is(Kind::ModelAsk)) {
         let kind = &stored.header.kind;
         let query = "`par audit show kind:call.decision` lists decisions";
         return Err(Fail::usage(format!("entry {seq} is a `{kind}`, not a `call.decision`: {query}")));
@@ -250,7 +285,8 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
         .body
         .as_deref()
         .ok_or_else(|| Fail::failed(format!("the payload of entry {seq} is erased")))?;
-    let payload: CallDecisionPayload = serde_json::from_slice(body).map_err(Fail::failed)?;
+    // Both kinds have a request and a reason.
+    let payload: RecordedQuestion = serde_json::from_slice(body).map_err(Fail::failed)?;
     let request = payload.request.as_ref().unwrap_or(&Value::Null);
     let words =
         |name: &str| text::visible_line(request.pointer(name).and_then(Value::as_str).unwrap_or_default());

@@ -3,9 +3,11 @@
 //! # Layout
 //!
 //! * `subject`: the principal and the resource of a question that no run asks
+//! * `model`: the configured language model as the object of such a question
 //! * `check`, `diff`, `explain`, `fmt`, `new`, `replay`, `test`: a subcommand each
 
 mod subject;
+mod model;
 mod check;
 mod test;
 mod explain;

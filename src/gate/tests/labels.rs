@@ -33,7 +33,7 @@ impl Bench {
         calls.into_iter().map(|call| call.record.labels).collect()
     }
 
-    fn labels(&self, seq: u64) -> Option<DataLabels> {
+    pub(super) fn labels(&self, seq: u64) -> Option<DataLabels> {
         self.gate.ledger().reader().entry(seq).expect("read").expect("there").header.labels()
     }
 }

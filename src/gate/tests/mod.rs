@@ -29,6 +29,8 @@ mod exchanged;
 mod approvals;
 mod refusals;
 mod labels;
+mod asks;
+mod forecast;
 
 static PROJECTIONS: [Projection; 1] = [super::PROJECTION];
 

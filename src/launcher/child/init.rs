@@ -11,7 +11,7 @@ use crate::launcher::confine::layers;
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::protocol::{ChildMessage, send_with};
 use crate::launcher::sys;
-use crate::launcher::tool::OpenProgram;
+use crate::launcher::tool::{CHANGED, OpenProgram};
 use crate::tools::{Element, Modes, Program, ResourceSpec};
 use crate::types::clock::mono_us;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
@@ -37,8 +37,8 @@ pub(crate) fn run(
     mut layers: Vec<String>,
 ) -> Result<std::convert::Infallible, String> {
     let tool = start.tool;
-    if !(open.is_unchanged() && tool.exec.iter().all(OpenProgram::is_unchanged)) {
-        return Err("a program changed since the launcher opened it".to_owned());
+    if !tool.is_unchanged() {
+        return Err(CHANGED.to_owned());
     }
     let given = ProgramInputs::gather(start, canonical, inherited.connected)?;
     let exec = given.above(&open.fd)?;

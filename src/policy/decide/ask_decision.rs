@@ -5,9 +5,10 @@ use super::explain::Considered;
 use crate::policy::ask::fits_ask;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::request::ask;
+use crate::policy::request::error::RequestError;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::question::AskQuestion;
-use cedar_policy::Effect;
+use cedar_policy::{Effect, Entities, Request};
 
 impl Bundle {
     /// Decides a request to a model. As with a call, any doubt is a deny. It cannot wait for a
@@ -42,8 +43,15 @@ impl Bundle {
         asked: &AskQuestion<'_>,
         groups: &Groups,
     ) -> Vec<Considered> {
-        let cedar = ask::build(asked, groups).cedar(&self.schema, &self.actions);
+        self.consider_asks(ask::build(asked, groups).cedar(&self.schema, &self.actions).as_ref())
+    }
+
+    /// Each policy that can match a request to a model, evaluated alone on `asked`.
+    pub(in crate::policy) fn consider_asks(
+        &self,
+        asked: Result<&(Request, Entities), &RequestError>,
+    ) -> Vec<Considered> {
         let in_reach = self.set.policies().filter(|policy| fits_ask(policy));
-        in_reach.map(|policy| self.consider(policy, cedar.as_ref())).collect()
+        in_reach.map(|policy| self.consider(policy, asked)).collect()
     }
 }

@@ -7,6 +7,7 @@ use super::decision::refuse_error;
 use super::explain::Considered;
 use super::ruling::Ruling;
 use super::shadow::Shadow;
+use crate::policy::ask::ACTION;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::request::cedar::{Built, Node, Owed, Uid, Value};
 use crate::tools::Catalog;
@@ -174,12 +175,12 @@ impl Bundle {
         RepeatedDecision { filled: filled.is_some(), ..again }
     }
 
-    /// The answer of this bundle to the `request` of a `call.decision`, and each policy that it
-    /// considered.
+    /// The answer of this bundle to the `request` of a `call.decision` or a `model.ask`, and each
+    /// policy that it considered.
     ///
     /// # Errors
     ///
-    /// `request` is not a request for a tool in `catalog`.
+    /// `request` is not a request for a tool in `catalog` or for a model.
     pub fn explain_recorded(
         &self,
         catalog: &Catalog,
@@ -187,10 +188,14 @@ impl Bundle {
     ) -> Result<(Ruling, Vec<Considered>), RecordedError> {
         let recorded = RecordedRequest::read(request)?;
         let tool = recorded.tool();
-        let manifest = catalog.find(tool).ok_or_else(|| RecordedError::UnknownTool(tool.to_owned()))?;
         let filled = recorded.0.filled();
         let asked = filled.as_ref().unwrap_or(&recorded.0).cedar_checked(&self.schema);
-        Ok((self.decide_other(&recorded).answer, self.consider_each(tool, manifest.class, asked)))
+        let considered = match catalog.find(tool) {
+            Some(manifest) => self.consider_each(tool, manifest.class, asked),
+            None if tool == ACTION => self.consider_asks(asked.as_ref()),
+            None => return Err(RecordedError::UnknownTool(tool.to_owned())),
+        };
+        Ok((self.decide_other(&recorded).answer, considered))
     }
 }
 

@@ -1,6 +1,7 @@
 //! One tool, complete and checked.
 
 use super::check::{check_elements, check_input, check_name, output_schema};
+use super::code::{self, CodeFile};
 use super::content::ContentFolder;
 use super::error::{Fault, InFile, ManifestError, ManifestFaults};
 use super::groups::{self, HostGroup};
@@ -75,9 +76,11 @@ pub struct Manifest {
     pub file: PathBuf,
     /// The file's text.
     pub text: String,
-    /// SHA-256 of the file's bytes; with a script, [`Script::bind`] of that and the script's
-    /// digest: another script is another manifest.
+    /// SHA-256 of the file's bytes. With a script, [`Script::bind`] of that and the script's
+    /// digest; for a program, bound to its bytes too: another program or script is another manifest.
     pub digest: Digest,
+    /// The program and those that it may start, in the manifest's order; none for a builtin.
+    pub code: Vec<CodeFile>,
 }
 
 impl Manifest {
@@ -195,8 +198,13 @@ impl ManifestChecks<'_> {
             file: self.in_file.file.to_owned(),
             text: self.in_file.text.to_owned(),
             digest,
+            code: Vec::new(),
         };
         manifest.digest = manifest.script().map_or(manifest.digest, |script| script.bind(manifest.digest));
+        if let Runner::Program(program) = &manifest.runner {
+            manifest.code = code::load(&program.path, &program.exec);
+            manifest.digest = CodeFile::bind(manifest.digest, &manifest.code);
+        }
         Some(manifest)
     }
 

@@ -139,6 +139,30 @@ fn decisions_on_models_are_replayed() {
     assert_eq!(flips, BTreeSet::from(["deny"]), "{told}");
 }
 
+/// `par policy explain` knows the action: for the configured model, and for an entry.
+#[test]
+fn a_decision_on_a_model_is_explained() {
+    let house = House::start(|home| home.add("policies/06-models.cedar", ONLY_UNTAINTED));
+    house.run([Reply::Say("one".to_owned())]);
+    let explain =
+        |code: i32, args: &[&str]| house.home.expect(code, &[&["policy", "explain"], args].concat());
+    let told = explain(0, &["model.ask"]);
+    assert!(told.contains("configured-models") && told.contains(&house.model.address), "{told}");
+    let told = explain(3, &["model.ask", "--tainted"]);
+    assert!(
+        told.contains("only-untainted") && told.contains("start a run that reads nothing first"),
+        "{told}"
+    );
+    let seq = asks(&house)[0]["seq"].to_string();
+    let told = explain(0, &[&seq]);
+    assert!(
+        told.contains("Sink model:default") && told.contains("recorded: allow by configured-models"),
+        "{told}"
+    );
+    let offline = crate::support::TestHome::init();
+    offline.expect(2, &["policy", "explain", "model.ask"]);
+}
+
 /// A provider that sends nothing needs no rule.
 #[test]
 fn offline_asks_no_rule() {
