@@ -1,4 +1,4 @@
-//! The model that is asked first, as a question to the rules that no run asks.
+//! The language model that is asked first, as a question to the rules that no run asks.
 
 use crate::cli::compose;
 use crate::cli::exit::Fail;
@@ -6,15 +6,18 @@ use crate::config::Config;
 use crate::egress::Endpoint;
 use crate::types::{ModelSink, limits};
 
-/// The first model that the configuration asks.
+/// The model that is asked first.
 pub(super) fn configured(config: &Config) -> Result<ModelSink, Fail> {
-    let offline =
-        || Fail::usage("`offline` sends nothing, so no rule is asked about it: par.toml configures a model");
-    let model = config.models.asked().next().ok_or_else(offline)?;
-    let own = compose::wire(model)?.base_url().ok_or_else(offline)?;
+    let model = config.models.asked().next().ok_or_else(|| Fail::usage("no model is asked"))?;
+    let own = compose::wire(model)?.base_url().ok_or_else(|| {
+        Fail::usage(format!(
+            "the provider `{}` sends nothing, so no rule is asked about it: `[llm]` in par.toml sets another",
+            model.wire
+        ))
+    })?;
     let base_url = if model.base_url.is_empty() { own } else { &model.base_url };
-    let endpoint = Endpoint::parse(base_url, "")
-        .map_err(|e| Fail::usage(format!("`{}`: {e}", model.setting("base_url"))))?;
+    let setting = model.setting("base_url");
+    let endpoint = Endpoint::parse(base_url, "").map_err(|e| Fail::usage(format!("`{setting}`: {e}")))?;
     Ok(ModelSink {
         name: model.name.clone(),
         provider: model.wire.clone(),
