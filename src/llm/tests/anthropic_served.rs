@@ -21,6 +21,14 @@ async fn said(body: Vec<u8>) -> ModelReply {
     ask(ProviderKind::Anthropic, &server.base_url, LONG).await.expect("a reply")
 }
 
+fn read_file() -> ToolOffer {
+    ToolOffer {
+        name: "read_file".to_owned(),
+        summary: "Read a file.".to_owned(),
+        input: json!({"type": "object", "additionalProperties": false}),
+    }
+}
+
 /// Parallel calls without a text, their results, and the text at the end.
 #[tokio::test]
 async fn the_request_is_complete_and_its_digest_is_kept() {
@@ -32,11 +40,7 @@ async fn the_request_is_complete_and_its_digest_is_kept() {
         ServerStep::Say(hello),
     ])
     .await;
-    let tools = [ToolOffer {
-        name: "read_file".to_owned(),
-        summary: "Read a file.".to_owned(),
-        input: json!({"type": "object", "additionalProperties": false}),
-    }];
+    let tools = [read_file()];
     let provider = provider(ProviderKind::Anthropic, &server.base_url);
     let mut conversation = chat("be careful");
     conversation.push_user(unnamed("read it".to_owned()));

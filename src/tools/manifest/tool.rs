@@ -77,7 +77,7 @@ pub struct Manifest {
     /// The file's text.
     pub text: String,
     /// SHA-256 of the file's bytes. With a script, [`Script::bind`] of that and the script's
-    /// digest; for a program, bound to its bytes too: another program or script is another manifest.
+    /// digest. For a program, bound to its bytes too: another program is another manifest.
     pub digest: Digest,
     /// The program and those that it may start, in the manifest's order; none for a builtin.
     pub code: Vec<CodeFile>,
