@@ -88,7 +88,10 @@ impl Key {
         }
         let by =
             auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
-        let ledger = compose::open_ledger(config)?;
+        let ledger = match self {
+            Self::List => compose::open_ledger(config)?,
+            Self::Create(_) | Self::Revoke { .. } => compose::open_to_act(config)?,
+        };
         let authority = compose::authority(config, ledger)?;
         compose::runtime()?.block_on(async {
             match self {

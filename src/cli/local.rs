@@ -93,7 +93,7 @@ pub(super) fn with_front<T>(
     let report = seed.report().clone();
     sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;
     sandbox::narrow_front(seed.dials()).map_err(Fail::failed)?;
-    let ledger = compose::open_ledger(&config)?;
+    let ledger = compose::open_to_act(&config)?;
     compose::load_secrets(&config, &secrets)?;
     compose::runtime()?.block_on(async move {
         let launcher = seed.connect().map_err(Fail::failed)?;

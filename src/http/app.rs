@@ -48,7 +48,7 @@ impl App {
         if let Some(index) = &self.index {
             return index.headers(filter, from, order, limit, scan_max);
         }
-        let (headers, next) = self.agent.ledger().reader().headers(filter, from, order, limit, scan_max)?;
+        let (headers, next) = self.agent.ledger().reader().listed(filter, from, order, limit, scan_max)?;
         Ok(HeaderPage { headers, next, index: None })
     }
 }

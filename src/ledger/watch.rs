@@ -1,16 +1,21 @@
-//! The thread in which a server verifies its own ledger: what is new each hour, every entry once a
-//! day and after a start.
+//! The thread in which a server verifies its own ledger: every entry once a day and after a start,
+//! and what is new within seconds if it fits into one slice, otherwise each hour. A damaged entry
+//! that a read meets is verified at once.
 //!
 //! It takes a fixed share of the time at most. When a slice finds something that does not hold, the
 //! whole ledger is verified again, as `par audit verify` does it, and only what that confirms is
 //! damage. A file that cannot be read at the moment is not damage: it is tried again.
 
+use super::files::Files;
 use super::handle::Ledger;
 use super::payload::{LedgerDamagePayload, VerifyPass};
-use super::verify::{AfterSlice, ChainState, SlicedAudit, SoundLedger, Verdict, Verification, audit};
+use super::read::{ReadError, Reader, Wake};
+use super::verify::{
+    AfterSlice, AuditError, ChainState, SlicedAudit, SoundLedger, Verdict, Verification, audit,
+};
+use super::write::{AppendError, OpenError, WAY_OUT};
 use crate::types::clock::{Wall, mono_us, thread_us};
 use crate::types::{limits, text};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -36,17 +41,27 @@ impl Default for VerifyEvery {
 /// A running thread. It ends when this is stopped or dropped.
 #[derive(Debug)]
 pub struct Watcher {
-    stop: Sender<()>,
+    stop: StopOnDrop,
     thread: JoinHandle<()>,
 }
 
+#[derive(Debug)]
+struct StopOnDrop(Ledger);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.reader().alarm().stop();
+    }
+}
+
 impl Watcher {
-    /// Starts the thread. The first verification begins at once.
+    /// Starts the thread. The first verification begins at once. A read of this ledger that finds a
+    /// damaged entry wakes it.
     pub fn start(ledger: Ledger, every: VerifyEvery) -> std::io::Result<Self> {
-        let (stop, stopped) = channel::<()>();
+        let stop = StopOnDrop(ledger.clone());
         let rounds = Rounds::new(ledger, every);
         let thread = std::thread::Builder::new().name("ledger-verify".to_owned());
-        Ok(Self { stop, thread: thread.spawn(move || rounds.run(&stopped))? })
+        Ok(Self { stop, thread: thread.spawn(move || rounds.run())? })
     }
 
     /// Ends the thread after its current slice, and waits a short time for that. A slice that takes
@@ -61,6 +76,126 @@ impl Watcher {
                 return;
             }
             std::thread::sleep(STOP_STEP);
+        }
+    }
+}
+
+impl Ledger {
+    /// Verifies the newest [`limits::VERIFY_TO_ACT_ENTRIES_MAX`] entries, for a command that is about
+    /// to act without a server. Damage is recorded, and nothing else is appended from then on.
+    pub fn verify_to_act(&self) -> Result<(), OpenError> {
+        if let Some(damage) = self.damage() {
+            return Err(OpenError::Append(AppendError::Damaged(Box::new(damage))));
+        }
+        let unreadable = |why: String| OpenError::Incomplete(format!("it cannot be verified: {why}"));
+        let newest = SlicedAudit::newest(self.files(), limits::VERIFY_TO_ACT_ENTRIES_MAX);
+        let found = newest
+            .map_or_else(|error| Slice::of_error(&error), |mut audit| Slice::last(&mut audit, self.files()));
+        let suspicion = match found {
+            Slice::More | Slice::Sound(_) => return Ok(()),
+            Slice::Hindered(why) => return Err(unreadable(why)),
+            Slice::Suspect(suspicion) => suspicion,
+        };
+        match self.confirm(suspicion, VerifyPass::Whole) {
+            Confirmed::Holds => Ok(()),
+            Confirmed::Hindered(why) => Err(unreadable(why)),
+            Confirmed::Damaged(damage) => {
+                self.report(&damage);
+                Err(OpenError::Append(AppendError::Damaged(Box::new(damage))))
+            }
+        }
+    }
+
+    /// Verifies the whole ledger in one snapshot, which decides about what a slice found.
+    fn confirm(&self, suspicion: Suspicion, pass: VerifyPass) -> Confirmed {
+        let Suspicion { seq, what, is_unreadable } = suspicion;
+        let report = audit(self.files(), &[], &[]);
+        if report.verdict.holds() {
+            return Confirmed::Holds;
+        }
+        let first = report.findings.into_iter().next();
+        // An error of the disk alone is not damage.
+        if report.verdict == Verdict::Unreadable && !is_unreadable {
+            return Confirmed::Hindered(first.map_or(what, |first| first.what));
+        }
+        let (seq, found) = first.map_or((seq, what), |first| (first.seq, first.what));
+        Confirmed::Damaged(self.damage_of(seq, &found, pass))
+    }
+
+    fn damage_of(&self, entry: Option<u64>, found: &str, pass: VerifyPass) -> LedgerDamagePayload {
+        let found = text::prefix(&text::visible_line(found), limits::REASON_BYTES_MAX).to_owned();
+        LedgerDamagePayload { entry, found, pass, size: self.head().size }
+    }
+
+    /// Logs and records the damage.
+    fn report(&self, damage: &LedgerDamagePayload) {
+        tracing::error!(
+            entry = damage.entry,
+            found = damage.found,
+            "ledger: {}: THE LEDGER IS DAMAGED: nothing runs; {WAY_OUT}",
+            ChainState::Broken(damage.clone())
+        );
+        if let Err(error) = self.declare(damage.clone()) {
+            tracing::error!(%error, "the damage is not recorded; the next start verifies again");
+        }
+    }
+}
+
+/// What a slice found that does not hold.
+struct Suspicion {
+    seq: Option<u64>,
+    what: String,
+    /// Whether the files themselves cannot be read because of it.
+    is_unreadable: bool,
+}
+
+/// The outcome of a slice.
+enum Slice {
+    More,
+    Sound(Box<Verification>),
+    Suspect(Suspicion),
+    Hindered(String),
+}
+
+/// The outcome of a verification of the whole ledger.
+enum Confirmed {
+    Holds,
+    Hindered(String),
+    Damaged(LedgerDamagePayload),
+}
+
+impl Slice {
+    /// Verifies the next slice.
+    fn next(audit: &mut SlicedAudit, files: &Files) -> Self {
+        match audit.next(files) {
+            Ok(AfterSlice::More) => Self::More,
+            Ok(AfterSlice::End(report)) => match report.findings.first() {
+                None => Self::Sound(report),
+                Some(first) => {
+                    let (seq, what) = (first.seq, first.what.clone());
+                    Self::Suspect(Suspicion { seq, what, is_unreadable: false })
+                }
+            },
+            Err(error) => Self::of_error(&error),
+        }
+    }
+
+    /// Verifies every slice up to the last.
+    fn last(audit: &mut SlicedAudit, files: &Files) -> Self {
+        loop {
+            match Self::next(audit, files) {
+                Self::More => {}
+                end => return end,
+            }
+        }
+    }
+
+    fn of_error(error: &AuditError) -> Self {
+        let what = error.to_string();
+        if error.is_damage() {
+            Self::Suspect(Suspicion { seq: None, what, is_unreadable: true })
+        } else {
+            Self::Hindered(what)
         }
     }
 }
@@ -100,7 +235,7 @@ impl Rounds {
         Self { ledger, every, pass, audit, began_us: mono_us(), worked_us: 0, took_us: 0 }
     }
 
-    fn run(mut self, stopped: &Receiver<()>) {
+    fn run(mut self) {
         tracing::info!("ledger: {}", self.ledger.chain());
         // Damage that was recorded stays: there is nothing left to find.
         while self.ledger.damage().is_none() {
@@ -108,31 +243,72 @@ impl Rounds {
             let pause = self.slice();
             let worked_us = watch.us();
             self.worked_us = self.worked_us.saturating_add(worked_us);
-            let rest_us = worked_us.saturating_mul(limits::VERIFY_SHARE - 1);
-            let pause = pause.unwrap_or_default().max(Duration::from_micros(rest_us));
-            match stopped.recv_timeout(pause) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => return,
+            let rest = Duration::from_micros(worked_us.saturating_mul(limits::VERIFY_SHARE - 1));
+            if !self.rest(rest, pause.unwrap_or_default()) {
+                return;
             }
+        }
+    }
+
+    /// Waits until the next slice: at least `rest`, and then until `pause` is over or a few entries
+    /// are new. Returns false if the thread is to end.
+    fn rest(&mut self, rest: Duration, pause: Duration) -> bool {
+        let began_us = mono_us();
+        loop {
+            let waited = Duration::from_micros(mono_us().saturating_sub(began_us));
+            let left = if waited < rest {
+                rest.saturating_sub(waited)
+            } else if self.has_few_new() {
+                return true;
+            } else {
+                pause.saturating_sub(waited).min(Duration::from_millis(limits::VERIFY_LOOK_MS))
+            };
+            match self.ledger.reader().alarm().wait(left) {
+                Wake::Stop => return false,
+                Wake::Met(seq) => self.met(seq),
+                Wake::Time if left.is_zero() => return true,
+                Wake::Time => {}
+            }
+            if self.ledger.damage().is_some() {
+                return true;
+            }
+        }
+    }
+
+    /// Whether entries that the last round did not read fit into one slice.
+    fn has_few_new(&self) -> bool {
+        let new = self.ledger.head().size.saturating_sub(self.audit.size());
+        let has_ended = matches!(self.ledger.chain(), ChainState::Sound(_));
+        has_ended && self.pass == VerifyPass::New && (1..=limits::VERIFY_SLICE_ENTRIES_MAX).contains(&new)
+    }
+
+    /// A read found entry `seq` damaged: it is read again, with a connection of its own.
+    fn met(&mut self, seq: u64) {
+        let again = Reader::open(&self.ledger.files().ledger()).map_err(ReadError::Store);
+        match again.and_then(|reader| reader.entry(seq)) {
+            Err(ReadError::Damaged(seq, found)) => {
+                self.ledger.report(&self.ledger.damage_of(Some(seq), &found, self.pass));
+            }
+            Ok(None) => {
+                let what = "the entry is missing".to_owned();
+                let _pause = self.suspect(Suspicion { seq: Some(seq), what, is_unreadable: false });
+            }
+            Ok(Some(_)) => tracing::warn!(seq, "an entry that a read found damaged verifies now"),
+            Err(error) => tracing::error!(seq, %error, "a damaged entry cannot be read again"),
         }
     }
 
     /// Verifies one slice. Returns how long to wait before the next, if not only for the share of
     /// the time.
     fn slice(&mut self) -> Option<Duration> {
-        match self.audit.next(self.ledger.files()) {
-            Ok(AfterSlice::More) => {
+        match Slice::next(&mut self.audit, self.ledger.files()) {
+            Slice::More => {
                 self.progress(None);
                 None
             }
-            Ok(AfterSlice::End(report)) if report.findings.is_empty() => Some(self.sound(&report)),
-            Ok(AfterSlice::End(report)) => {
-                let first = report.findings.first();
-                let what = first.map(|first| first.what.clone()).unwrap_or_default();
-                Some(self.suspect(first.and_then(|first| first.seq), &what, false))
-            }
-            Err(error) if error.is_damage() => Some(self.suspect(None, &error.to_string(), true)),
-            Err(error) => Some(self.hindered(error.to_string())),
+            Slice::Sound(report) => Some(self.sound(&report)),
+            Slice::Suspect(suspicion) => Some(self.suspect(suspicion)),
+            Slice::Hindered(why) => Some(self.hindered(why)),
         }
     }
 
@@ -146,17 +322,16 @@ impl Rounds {
         let state = ChainState::Sound(sound);
         match self.pass {
             VerifyPass::Whole => tracing::info!("ledger: {state}: every entry was verified"),
-            VerifyPass::New => tracing::info!("ledger: {state}"),
+            VerifyPass::New => tracing::debug!("ledger: {state}"),
         }
         self.ledger.shared().set_chain(state);
         let age_s = mono_us().saturating_sub(self.began_us) / 1_000_000;
         let left_s = self.every.whole_s.saturating_sub(age_s);
-        self.pass = if left_s <= self.every.new_s { VerifyPass::Whole } else { VerifyPass::New };
-        if self.pass == VerifyPass::Whole {
-            self.restart(Duration::from_secs(left_s))
-        } else {
-            Duration::from_secs(self.every.new_s)
+        if left_s == 0 {
+            return self.restart(Duration::ZERO);
         }
+        self.pass = VerifyPass::New;
+        Duration::from_secs(self.every.new_s.min(left_s))
     }
 
     /// Makes the next slice the first of a verification of every entry, after `pause`.
@@ -168,39 +343,28 @@ impl Rounds {
         pause
     }
 
-    /// Something does not hold: verifies the whole ledger in one snapshot, which decides.
-    fn suspect(&mut self, seq: Option<u64>, what: &str, is_unreadable: bool) -> Duration {
+    /// Something does not hold: the whole ledger is verified again, which decides.
+    fn suspect(&mut self, suspicion: Suspicion) -> Duration {
+        let (seq, what) = (suspicion.seq, suspicion.what.clone());
         tracing::warn!(seq, what, "the ledger may be damaged: it is verified again");
-        let report = audit(self.ledger.files(), &[], &[]);
-        if report.verdict.holds() {
-            tracing::warn!(seq, what, "what did not hold a moment ago holds now: verification begins again");
-            return self.restart(Duration::from_millis(limits::VERIFY_PAUSE_MS));
+        match self.ledger.confirm(suspicion, self.pass) {
+            Confirmed::Holds => {
+                tracing::warn!(
+                    seq,
+                    what,
+                    "what did not hold a moment ago holds now: verification begins again"
+                );
+                self.restart(Duration::from_millis(limits::VERIFY_PAUSE_MS))
+            }
+            Confirmed::Hindered(why) => {
+                self.restart(Duration::ZERO);
+                self.hindered(why)
+            }
+            Confirmed::Damaged(damage) => {
+                self.ledger.report(&damage);
+                Duration::ZERO
+            }
         }
-        // An error of the disk alone is not damage.
-        if report.verdict == Verdict::Unreadable && !is_unreadable {
-            let first = report.findings.into_iter().next().map(|first| first.what);
-            let why = first.unwrap_or_else(|| what.to_owned());
-            self.restart(Duration::ZERO);
-            return self.hindered(why);
-        }
-        let (seq, found) = report
-            .findings
-            .into_iter()
-            .next()
-            .map_or_else(|| (seq, what.to_owned()), |first| (first.seq, first.what));
-        let found = text::prefix(&text::visible_line(&found), limits::REASON_BYTES_MAX).to_owned();
-        let size = self.ledger.head().size;
-        let damage = LedgerDamagePayload { entry: seq, found, pass: self.pass, size };
-        let state = ChainState::Broken(damage.clone());
-        tracing::error!(
-            entry = damage.entry,
-            found = damage.found,
-            "ledger: {state}: THE LEDGER IS DAMAGED: nothing runs; run `par audit verify`, then `par audit renew`"
-        );
-        if let Err(error) = self.ledger.declare(damage) {
-            tracing::error!(%error, "the damage is not recorded; the next start verifies again");
-        }
-        Duration::ZERO
     }
 
     fn hindered(&self, why: String) -> Duration {

@@ -86,6 +86,10 @@ pub const VERIFY_SHARE: u64 = 20;
 pub const VERIFY_SLICE_ENTRIES_MAX: u64 = 4_096;
 /// Time after which a slice ends before that, in milliseconds.
 pub const VERIFY_SLICE_MS_MAX: u64 = 100;
+/// Interval at which it looks for new entries that are few enough to verify early, in milliseconds.
+pub const VERIFY_LOOK_MS: u64 = 1_000;
+/// Newest entries that a command without a server verifies before it acts.
+pub const VERIFY_TO_ACT_ENTRIES_MAX: u64 = 20_000;
 /// Delay before it continues after a file could not be read, in milliseconds.
 pub const VERIFY_PAUSE_MS: u64 = 5_000;
 /// Time that the expiry of old payloads waits for readers of a segment, in milliseconds.

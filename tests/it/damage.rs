@@ -165,3 +165,99 @@ fn bytes_that_were_put_back_do_not_undo_the_finding() {
     let key = home.key("ops", "operator");
     assert_eq!(home.serve().run(&key, "health_check()").status, 200);
 }
+
+/// A command that acts without a server verifies the newest entries first: it refuses, names the way
+/// out, and records what it found. The stranger's finding 2.
+#[test]
+fn a_command_without_a_server_refuses_to_act_on_a_damaged_ledger() {
+    let damaged = |fill: &dyn Fn(&TestHome)| {
+        let home = TestHome::init();
+        home.configure("[paths]\nlogs = \"/var/log\"\n");
+        fill(&home);
+        flip(&home.path("data/ledger.db"), 3);
+        home
+    };
+    for args in [
+        &["run", "health_check()"][..],
+        &["tool", "call", "health_check"],
+        &["key", "create", "late", "--role", "viewer"],
+        &["audit", "redact", "2", "--reason", "a test"],
+    ] {
+        let home = damaged(&|home| drop(home.key("ops", "operator")));
+        let before = home.entries(&[]).len();
+        refuses(&home, args);
+        let after = home.entries(&[]);
+        let kinds = after.iter().skip(before).map(|header| header["kind"].as_str().expect("kind"));
+        assert_eq!(kinds.collect::<Vec<_>>(), ["ledger.damage"], "{args:?}");
+        // The finding is on record: it holds even if the byte is put back.
+        flip(&home.path("data/ledger.db"), 3);
+        refuses(&home, args);
+    }
+}
+
+fn refuses(home: &TestHome, args: &[&str]) {
+    let output = home.par(args);
+    let says = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{args:?}: {says}{}", text(&output.stdout));
+    assert!(says.contains("par audit renew --reason"), "{args:?}: {says}");
+}
+
+/// An approval is not given on a damaged ledger without a server either.
+#[test]
+fn an_approval_is_not_answered_on_a_damaged_ledger_without_a_server() {
+    let people = People::new();
+    let server = people.home.serve();
+    let (_, asked) = people.ask(&server, &people.list());
+    assert_eq!(server.stop(), Some(0));
+    flip(&people.home.path("data/ledger.db"), 6);
+    let output = people.home.approve(asked["id"].as_str().expect("id"), &[]);
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    assert!(people.home.entries(&["kind:approval.grant"]).is_empty());
+}
+
+/// A read that meets a damaged entry makes the server read-only, long before the next round of its
+/// verification. The stranger's finding 3.
+#[test]
+fn a_read_that_meets_damage_makes_the_server_read_only() {
+    let home = TestHome::init();
+    let key = home.key("ops", "admin");
+    for read in ["/audit/entries/4", "/audit?q=words", "/runs?q=words"] {
+        let server = home.serve();
+        until("the ledger is verified", || {
+            text(&server.send("GET", "/readyz", "", b"").body) == "ready\nledger: ok\n"
+        });
+        flip(&home.path("data/ledger.db"), 4);
+        assert!(!is_broken(&server));
+        let _read = server.get(&key, read);
+        until("the read is heard", || is_broken(&server));
+        let refused = server.run(&key, "health_check()").json();
+        assert_eq!(refused["code"], "ledger_damaged", "{read}");
+        let health = server.get(&key, "/health").json();
+        assert_eq!(health["ledger"]["verification"]["entry"], 4, "{read}: {health}");
+        assert_eq!(server.stop(), Some(0));
+        home.expect(0, &["audit", "renew", "--reason", "a test"]);
+        home.key("ops", "admin");
+    }
+}
+
+/// A few new entries are verified within seconds, and the badge counts them against all. The
+/// stranger's finding 19.
+#[test]
+fn a_few_new_entries_are_verified_at_once() {
+    let home = TestHome::init();
+    let key = home.key("ops", "admin");
+    let server = home.serve();
+    let login = log_in(&server, &key);
+    let verified = || {
+        let health = server.get(&key, "/health").json();
+        let ledger = &health["ledger"];
+        (ledger["verification"]["entries"].as_u64(), ledger["size"].as_u64())
+    };
+    until("the ledger is verified", || verified().0 > Some(0));
+    let size = verified().1.expect("size");
+    let page = text(&server.send("GET", "/ui/", &login, b"").body);
+    assert!(page.contains(&format!("chain ✓ {size} of {size}")), "{page}");
+    assert_eq!(server.run(&key, "health_check()").status, 200);
+    until("the new entries are verified", || verified().0 > Some(size) && verified().0 == verified().1);
+    assert_eq!(server.stop(), Some(0));
+}

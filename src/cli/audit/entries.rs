@@ -97,7 +97,7 @@ impl Show {
             let page = match &index {
                 Some(index) => index.headers(filter, from, Order::Descending, left, usize::MAX),
                 None => reader
-                    .headers(filter, from, Order::Descending, left, usize::MAX)
+                    .listed(filter, from, Order::Descending, left, usize::MAX)
                     .map(|(headers, next)| HeaderPage { headers, next, index: None }),
             };
             let found = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;

@@ -74,7 +74,7 @@ pub(super) fn files(files: &Files, filter: &Filter, mut from: u64, out: &Out) ->
         let reader = Reader::open(&path).map_err(Fail::failed)?;
         // Before the page, so that entries appended meanwhile are read again.
         let size = reader.size().map_err(Fail::failed)?;
-        let page = reader.headers(filter, from, Order::Ascending, limits::PAGE_ITEMS, limits::PAGE_SCAN_MAX);
+        let page = reader.listed(filter, from, Order::Ascending, limits::PAGE_ITEMS, limits::PAGE_SCAN_MAX);
         let (headers, next) = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
         let source = EntrySource::Files(&reader, key_names_of(files));
         if !out.entries(headers.iter().map(|header| &header.fields), &source, true)? {

@@ -69,7 +69,7 @@ impl Redact {
             .clean(self.reason.clone())
             .into_inner();
         let erasure = Erasure { targets, reason, principal: by.id(), power: None };
-        let report = compose::open_ledger(config)?.redact(&erasure).map_err(|e| match e {
+        let report = compose::open_to_act(config)?.redact(&erasure).map_err(|e| match e {
             RedactError::Invalid(..) => Fail::usage(e),
             RedactError::Read(_) => Fail::new(exit::UNVERIFIED, e),
             other => Fail::failed(other),

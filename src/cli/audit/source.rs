@@ -49,7 +49,7 @@ impl<'a> EntrySource<'a> {
     ) -> Result<Vec<Header>, Fail> {
         match self {
             Self::Files(reader, _) => {
-                Ok(reader.headers(filter, from, order, limit, scan_max).map_err(damaged)?.0)
+                Ok(reader.listed(filter, from, order, limit, scan_max).map_err(damaged)?.0)
             }
             Self::Server(server, _) => {
                 let (word, after) = match order {

@@ -7,7 +7,9 @@ use crate::config::{self, Config};
 use crate::gate::{self, Rules};
 use crate::launcher::Report;
 use crate::ledger::payload::{ConfigLoadPayload, ConfigValue, StartPayload};
-use crate::ledger::{Anchor, Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Reader, Rotation};
+use crate::ledger::{
+    Anchor, AppendError, Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Reader, Rotation,
+};
 use crate::secrets::Secrets;
 use crate::types::limits;
 use crate::{agent, auth, rules};
@@ -49,10 +51,23 @@ pub(in crate::cli) fn open_ledger(config: &Config) -> Result<Ledger, Fail> {
         LockError::Held(_) => Fail::failed(e),
         LockError::File(..) => Fail::usage(e),
     })?;
-    Ledger::open(files, lock, &PROJECTIONS).map_err(|e| match e {
-        OpenError::Incomplete(_) | OpenError::Read(_) => Fail::new(exit::UNVERIFIED, e),
+    Ledger::open(files, lock, &PROJECTIONS).map_err(not_open)
+}
+
+/// As [`open_ledger`], for a command that acts without a server: it verifies the newest entries
+/// first, and on a damaged ledger it does nothing.
+pub(in crate::cli) fn open_to_act(config: &Config) -> Result<Ledger, Fail> {
+    let ledger = open_ledger(config)?;
+    ledger.verify_to_act().map_err(not_open)?;
+    Ok(ledger)
+}
+
+fn not_open(error: OpenError) -> Fail {
+    match error {
+        OpenError::Append(e @ AppendError::Damaged(_)) => Fail::new(exit::UNVERIFIED, e),
+        e @ (OpenError::Incomplete(_) | OpenError::Read(_)) => Fail::new(exit::UNVERIFIED, e),
         other => Fail::usage(other),
-    })
+    }
 }
 
 /// Opens the place where checkpoints are anchored.

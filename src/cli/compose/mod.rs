@@ -32,7 +32,7 @@ mod reach;
 pub(super) use agent::{agent, provider, provider_of, wire};
 pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
-pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, reader, start_drafts};
+pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, open_to_act, reader, start_drafts};
 pub(super) use reach::reach;
 pub(super) use reading::{NOTHING, check_readable, is_new};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};

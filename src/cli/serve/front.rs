@@ -11,7 +11,7 @@ use crate::cli::{init, show};
 use crate::config::{Config, Home};
 use crate::launcher::Spec;
 use crate::ledger::payload::StopPayload;
-use crate::ledger::{Draft, Index, Ledger, Lock, LockError};
+use crate::ledger::{AppendError, Draft, Index, Ledger, Lock, LockError};
 use crate::rules::{self, Reloader};
 use crate::sandbox::{self, LinkSeed};
 use std::net::TcpListener;
@@ -115,12 +115,8 @@ fn front(
         if let Some(damage) = &damage {
             // The server only shows what is there: nothing that follows from the rules is recorded.
             drafts.retain(|draft| draft.body.kind().is_written_on_damage());
-            let (entry, found) = (damage.entry, damage.found.as_str());
-            tracing::error!(
-                entry,
-                found,
-                "THE LEDGER IS DAMAGED: nothing runs; run `par audit verify`, then `par audit renew`"
-            );
+            let why = AppendError::Damaged(Box::new(damage.clone()));
+            tracing::error!(entry = damage.entry, found = damage.found, "THE LEDGER IS DAMAGED: {why}");
         }
         let _receipts = ledger.append(drafts).await.map_err(Fail::failed)?;
         let agent = compose::agent(&config, &rules, ledger.clone(), launcher, provider, secrets)?;

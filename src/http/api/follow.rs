@@ -79,7 +79,7 @@ pub(in crate::http) async fn newer(app: &App, filter: &Filter, from: &mut u64) -
     let (app, filter, start) = (app.clone(), filter.clone(), *from);
     let read = move || {
         let reader = app.agent.ledger().reader();
-        Ok(reader.headers(&filter, start, Order::Ascending, EVENTS_MAX, SCAN_MAX)?)
+        Ok(reader.listed(&filter, start, Order::Ascending, EVENTS_MAX, SCAN_MAX)?)
     };
     let (headers, next) = blocking(read).await.ok()?;
     let read_to = headers.last().map_or(0, |header| header.seq.saturating_add(1));

@@ -107,7 +107,7 @@ impl Window {
                 self.is_cut = true;
                 return Ok(());
             }
-            let (headers, more) = reader.headers(&Filter::default(), at, Order::Descending, CHUNK, CHUNK)?;
+            let (headers, more) = reader.listed(&Filter::default(), at, Order::Descending, CHUNK, CHUNK)?;
             looked += headers.len();
             for header in headers.iter().filter(|header| header.seq >= covered) {
                 let counted = counted(header);

@@ -56,7 +56,7 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
 fn chain(ui: &Ui) -> Markup {
     let state = ui.app.agent.ledger().chain();
     html! {
-        p.line { (page::chain(&state, true)) }
+        p.line { (page::chain(&state, ui.app.agent.ledger().head().size, true)) }
         @match &state {
             ChainState::Verifying { entries, hindered } => {
                 p { "The server verifies its ledger: " (format::count(*entries)) " entries so far." }
@@ -66,7 +66,7 @@ fn chain(ui: &Ui) -> Markup {
                 dl.facts {
                     dt { "verified" } dd { (format::count(sound.size)) " entries: chain, tree and payloads" }
                     dt { "root" } dd { code { (sound.root) } }
-                    dt { "at" } dd { (format::time(sound.at_us)) "; new entries are verified at intervals" }
+                    dt { "at" } dd { (format::time(sound.at_us)) "; new entries follow within seconds, or after an interval if they are many" }
                     dt { "took" } dd { (format::span(sound.took_us)) " of work for every entry" }
                 }
                 p.muted { "Verified by this server. To verify it yourself, including state.db:" }
@@ -76,7 +76,7 @@ fn chain(ui: &Ui) -> Markup {
                     @if let Some(seq) = damage.entry { "Entry " (seq) ": " }
                     (format::line(&damage.found, 400))
                 }
-                p { "To see every finding, and then to set this log aside and begin the next:" }
+                p { "To see every finding, and then, with the server stopped, to set this log aside and begin the next:" }
                 pre data-copy tabindex="0" { code { "par audit renew --reason \"…\"" } }
             }
         }

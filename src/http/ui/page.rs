@@ -60,7 +60,7 @@ impl Page<'_> {
                     }
                 }
                 div.who {
-                    @if let Some(badge) = &badge { (chain(badge, self.visitor.may(Power::HealthRead))) }
+                    @if let Some(badge) = &badge { (chain(badge, self.ui.app.agent.ledger().head().size, self.visitor.may(Power::HealthRead))) }
                     span.muted title={ "role: " (role) } { (name) }
                     form method="post" action="/ui/logout" {
                         input type="hidden" name="token" value=(visitor.login().form_token);
@@ -90,14 +90,15 @@ impl Page<'_> {
     }
 }
 
-/// The badge of the ledger's chain. Its state is also a word. It is a link if the visitor
-/// `may_look`.
-pub(super) fn chain(state: &ChainState, may_look: bool) -> Markup {
+/// The badge of the chain of a ledger of `size` entries. Its state is also a word. It is a link if
+/// the visitor `may_look`.
+pub(super) fn chain(state: &ChainState, size: u64, may_look: bool) -> Markup {
     let (tone, word, more) = match state {
         ChainState::Verifying { .. } => ("plain", "chain: verifying…".to_owned(), None),
-        ChainState::Sound(SoundLedger { size, at_us, .. }) => {
+        ChainState::Sound(SoundLedger { size: verified, at_us, .. }) => {
             let age_us = Wall::now().0.saturating_sub(*at_us).max(1_000_000);
-            ("good", format!("chain ✓ {}", format::count(*size)), Some(age_us))
+            let (verified, size) = (format::count(*verified), format::count(size.max(*verified)));
+            ("good", format!("chain ✓ {verified} of {size}"), Some(age_us))
         }
         ChainState::Broken(damage) => match damage.entry {
             Some(seq) => ("bad", format!("chain ✗ broken at {seq}"), None),
@@ -119,8 +120,8 @@ fn damage(state: &ChainState) -> Markup {
             "The ledger is damaged"
             @if let Some(seq) = damage.entry { " at entry " (seq) }
             ": " (format::line(&damage.found, 200))
-            ". Nothing runs and nothing is approved. Run " code { "par audit verify" } ", then "
-            code { "par audit renew" } "."
+            ". Nothing runs and nothing is approved. Run " code { "par audit verify" } ", then stop the server and run "
+            code { "par audit renew --reason …" } "."
         }
     }
 }

@@ -105,7 +105,7 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Run
     let reader = app.agent.ledger().reader();
     let from = from.unwrap_or(first).max(first);
     let (headers, next) =
-        reader.headers(&filter, from, Order::Ascending, ENTRIES_MAX, limits::PAGE_SCAN_MAX)?;
+        reader.listed(&filter, from, Order::Ascending, ENTRIES_MAX, limits::PAGE_SCAN_MAX)?;
     let mut entries = Vec::with_capacity(headers.len());
     for header in headers {
         entries.extend(reader.entry(header.seq)?);

@@ -80,7 +80,7 @@ impl Ledger {
 pub(super) fn select(reader: &Reader, filter: &Filter, size: u64) -> Result<Vec<u64>, ReadError> {
     let (mut seqs, mut next) = (Vec::new(), Some(0));
     while let Some(from) = next.filter(|from| *from < size) {
-        let (headers, on) = reader.headers(filter, from, Order::Ascending, PAGE, PAGE)?;
+        let (headers, on) = reader.listed(filter, from, Order::Ascending, PAGE, PAGE)?;
         seqs.extend(headers.iter().map(|header| header.seq).filter(|seq| *seq < size));
         next = on;
     }

@@ -16,6 +16,15 @@ pub enum Order {
     Descending,
 }
 
+/// What a scan looks for.
+struct Scan<'a> {
+    filter: &'a Filter,
+    limit: usize,
+    scan_max: usize,
+    /// Whether damage does not end it.
+    is_listing: bool,
+}
+
 impl Reader {
     /// Up to `limit` headers that match, from `from` on in `order`.
     ///
@@ -30,6 +39,31 @@ impl Reader {
         limit: usize,
         scan_max: usize,
     ) -> Result<(Vec<Header>, Option<u64>), ReadError> {
+        let scan = Scan { filter, limit, scan_max, is_listing: false };
+        self.alarm().hear(self.scan(&scan, from, order))
+    }
+
+    /// As [`Reader::headers`], for a list that is only shown: damage does not end it. A payload that
+    /// does not match its header counts as one that contains what is searched for, and an entry
+    /// whose header cannot be read is left out. [`Reader::met_damage`] names the first of either.
+    pub fn listed(
+        &self,
+        filter: &Filter,
+        from: u64,
+        order: Order,
+        limit: usize,
+        scan_max: usize,
+    ) -> Result<(Vec<Header>, Option<u64>), ReadError> {
+        self.scan(&Scan { filter, limit, scan_max, is_listing: true }, from, order)
+    }
+
+    fn scan(
+        &self,
+        scan: &Scan<'_>,
+        from: u64,
+        order: Order,
+    ) -> Result<(Vec<Header>, Option<u64>), ReadError> {
+        let Scan { filter, limit, scan_max, .. } = *scan;
         let mut segments = self.segments();
         // No other number can match.
         let asked = filter.seqs();
@@ -59,14 +93,15 @@ impl Reader {
                 }
                 scanned += 1;
                 let bytes: Vec<u8> = row.get(1)?;
-                let header = Header::parse(&bytes).map_err(ReadError::damaged(seq))?;
+                let header = Header::parse(&bytes).map_err(ReadError::damaged(seq));
+                let Some(header) = self.unless_listed(scan, header.map(Some))? else { continue };
                 if !filter.matches(&header) {
                     continue;
                 }
                 if filter.has_text() {
-                    let body = body(db, &header)?;
-                    bytes_read += body.as_ref().map_or(0, Vec::len);
-                    if !filter.matches_text(&header, body.as_deref()) {
+                    let body = self.unless_listed(scan, body(db, &header).map(Some))?;
+                    bytes_read += body.iter().flatten().map(Vec::len).sum::<usize>();
+                    if body.is_some_and(|body| !filter.matches_text(&header, body.as_deref())) {
                         continue;
                     }
                 }
@@ -76,15 +111,41 @@ impl Reader {
         Ok((found, None))
     }
 
+    /// In a list, damage rings the alarm and becomes `None`.
+    fn unless_listed<T>(
+        &self,
+        scan: &Scan<'_>,
+        read: Result<Option<T>, ReadError>,
+    ) -> Result<Option<T>, ReadError> {
+        match read {
+            Err(ReadError::Damaged(seq, _)) if scan.is_listing => {
+                self.alarm().ring(seq);
+                Ok(None)
+            }
+            read => read,
+        }
+    }
+
     /// The header of entry `seq` if it matches, and how many bytes of payload were read.
     pub(super) fn matching(&self, filter: &Filter, seq: u64) -> Result<(Option<Header>, usize), ReadError> {
         let mut segments = self.segments();
         let bytes = header_bytes(&mut segments, seq)?;
-        let header = Header::parse(&bytes).map_err(ReadError::damaged(seq))?;
+        let Ok(header) = Header::parse(&bytes) else {
+            self.alarm().ring(seq);
+            return Ok((None, 0));
+        };
         if header.seq != seq || !filter.matches(&header) {
             return Ok((None, 0));
         }
-        let body = if filter.has_text() { body(segments.connection(seq)?, &header)? } else { None };
+        let body = if filter.has_text() { body(segments.connection(seq)?, &header) } else { Ok(None) };
+        // As in a list: what does not verify is shown, and its own page says so.
+        let body = match body {
+            Err(ReadError::Damaged(seq, _)) => {
+                self.alarm().ring(seq);
+                return Ok((Some(header), 0));
+            }
+            body => body?,
+        };
         let is_it = filter.matches_text(&header, body.as_deref());
         Ok((is_it.then_some(header), body.map_or(0, |body| body.len())))
     }

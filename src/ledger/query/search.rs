@@ -212,7 +212,7 @@ impl IndexSearch<'_> {
         let span = span.and_then(|span| usize::try_from(span).ok()).unwrap_or(usize::MAX);
         let limit = self.limit - self.found.headers.len();
         let scan_max = self.left.min(span);
-        let (headers, next) = self.index.ledger().headers(self.filter, from, self.order, limit, scan_max)?;
+        let (headers, next) = self.index.ledger().listed(self.filter, from, self.order, limit, scan_max)?;
         self.left -=
             scan_max.min(next.map_or(0, |next| usize::try_from(next.abs_diff(from)).unwrap_or(usize::MAX)));
         self.found.headers.extend(headers);

@@ -9,15 +9,17 @@
 //!
 //! # Layout
 //!
-//! `error` · `segments` holds the connections to the files · `rows` reads single rows · `schema`
+//! `error` · `alarm` wakes the thread that verifies · `segments` holds the connections to the files · `rows` reads single rows · `schema`
 //! compares a database with its migrations · `reader` is the interface for other rooms.
 
 mod error;
+mod alarm;
 mod segments;
 mod rows;
 mod schema;
 mod reader;
 
+pub(super) use alarm::Wake;
 pub use error::ReadError;
 pub use reader::{Reader, Stored};
 pub(super) use rows::{body, header_bytes, number, root_at, subtree, tile};

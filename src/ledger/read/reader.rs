@@ -1,5 +1,6 @@
 //! Reads entries, for people and for the rooms that answer from them.
 
+use super::alarm::Alarm;
 use super::error::ReadError;
 use super::rows::{body, checked, number, root_at, subtree};
 use super::segments::OpenSegments;
@@ -23,6 +24,7 @@ const WALK_ENTRIES: u64 = 1_024;
 pub struct Reader {
     segments: Mutex<OpenSegments>,
     began: Mutex<Began>,
+    alarm: Alarm,
 }
 
 /// The entries that began an epoch, as far as headers were searched.
@@ -63,7 +65,23 @@ impl Stored {
 impl Reader {
     /// Opens the ledger for reading. `path` is the file of its first segment.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { segments: Mutex::new(OpenSegments::open(path)?), began: Mutex::default() })
+        Ok(Self {
+            segments: Mutex::new(OpenSegments::open(path)?),
+            began: Mutex::default(),
+            alarm: Alarm::default(),
+        })
+    }
+
+    /// Rings when a read finds an entry that does not verify.
+    pub(in crate::ledger) fn alarm(&self) -> &Alarm {
+        &self.alarm
+    }
+
+    /// The first entry that a read of this reader found damaged, unless a server's thread has
+    /// looked at it since.
+    #[must_use]
+    pub fn met_damage(&self) -> Option<u64> {
+        self.alarm.met()
     }
 
     pub(in crate::ledger) fn segments(&self) -> MutexGuard<'_, OpenSegments> {
@@ -192,6 +210,10 @@ impl Reader {
 
     /// The entry `seq` and the salt of its payload.
     pub(in crate::ledger) fn salted(&self, seq: u64) -> Result<Option<Salted>, ReadError> {
+        self.alarm.hear(self.checked_entry(seq))
+    }
+
+    fn checked_entry(&self, seq: u64) -> Result<Option<Salted>, ReadError> {
         let row = self
             .segments()
             .connection(seq)?
@@ -249,7 +271,7 @@ impl Reader {
             let mut from = part.start;
             while from < part.end {
                 let until = part.end.min(from.saturating_add(WALK_ENTRIES));
-                self.page(from..until, &mut wants, &mut each)?;
+                self.alarm.hear(self.page(from..until, &mut wants, &mut each))?;
                 from = until;
             }
         }

@@ -36,6 +36,7 @@ mod slices;
 mod chain_state;
 
 pub use chain_state::{ChainState, SoundLedger};
+pub(super) use error::AuditError;
 pub use partial::audit_from;
 pub use report::{Finding, Outside, Verdict, Verification};
 pub(super) use slices::{AfterSlice, SlicedAudit};

@@ -135,7 +135,7 @@ fn walk(
 
 /// The walk's state before entry `from`, its edge of tiles, and the tiles that entry `from - 1`
 /// filled.
-fn start(
+pub(super) fn start(
     segments: &mut OpenSegments,
     reader: &Reader,
     from: u64,

@@ -5,13 +5,14 @@
 //! entry it can go on when more are appended. state.db is not compared.
 
 use super::error::AuditError;
+use super::partial::start;
 use super::pipeline::Reading;
 use super::report::{RootMark, Verdict, Verification};
 use super::rows::{check_orphans, check_schema, checkpoints, entries_until, first_unsound, numbers};
 use super::tiles::{FilledTiles, compare_anchors};
 use super::walk::ChainWalk;
 use crate::ledger::files::{Files, HighWater};
-use crate::ledger::read::{OpenSegments, number, schema};
+use crate::ledger::read::{OpenSegments, Reader, number, schema};
 use crate::store::Database;
 use crate::types::{clock, limits};
 use rusqlite::Connection;
@@ -37,6 +38,23 @@ pub(in crate::ledger) enum AfterSlice {
 }
 
 impl SlicedAudit {
+    /// A verification of the newest `count` entries; of every entry if there are no more. The tree
+    /// over the earlier ones is taken from the stored tiles, which the signed checkpoints cover.
+    pub(in crate::ledger) fn newest(files: &Files, count: u64) -> Result<Self, AuditError> {
+        let reader = Reader::open(&files.ledger())?;
+        let from = reader.size()?.saturating_sub(count);
+        if from == 0 {
+            return Ok(Self::default());
+        }
+        let mut segments = OpenSegments::open(&files.ledger())?;
+        let (start, edge, _) = start(&mut segments, &reader, from)?;
+        let mut walk = ChainWalk::resume(None, start, edge);
+        let segment = segments.first_of(from);
+        walk.segment(segment);
+        // The tiles of the earlier entries were not counted.
+        Ok(Self { walk, segment: Some(segment), has_ended: true })
+    }
+
     /// Number of entries that the walk has passed.
     pub(in crate::ledger) fn size(&self) -> u64 {
         self.walk.size()

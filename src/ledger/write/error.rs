@@ -10,6 +10,10 @@ use crate::store::StoreError;
 use rusqlite::ErrorCode;
 use std::path::PathBuf;
 
+/// What to do about a damaged ledger, for messages.
+pub(in crate::ledger) const WAY_OUT: &str =
+    "run `par audit verify`, then stop the server, if one runs, and run `par audit renew --reason …`";
+
 /// Why nothing was appended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
@@ -21,8 +25,8 @@ pub enum AppendError {
     Full,
     /// A verification found damage. Only what says so is appended until the log is renewed.
     #[error(
-        "the ledger is damaged{}: nothing runs and nothing else is recorded; run `par audit verify`, then \
-         `par audit renew`", .0.entry.map_or(String::new(), |seq| format!(" at entry {seq}"))
+        "the ledger is damaged{}: nothing runs and nothing else is recorded; {WAY_OUT}",
+        .0.entry.map_or(String::new(), |seq| format!(" at entry {seq}"))
     )]
     Damaged(Box<LedgerDamagePayload>),
     /// The state of the file on disk is unknown, or the file is not the one that was opened. No
