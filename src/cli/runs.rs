@@ -92,7 +92,7 @@ impl RunList {
     fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         let status = self.status.as_deref().map(status).transpose()?;
         let words = query::join(&self.query);
-        let filter = Filter::parse(&words).map_err(Fail::usage)?;
+        let filter = Filter::of_runs(&words).map_err(Fail::usage)?;
         let rows = match self.place.open(home)? {
             RunSource::Server(server) => self.on_server(&server, status, &words)?,
             RunSource::Files(config, ledger) => {
