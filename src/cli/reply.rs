@@ -26,12 +26,19 @@ fn rest(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
     let answer = text::visible(answer);
     // What PAR says is not the model's.
     let is_par = reply.said_by == Some(AnswerBy::Par);
+    // A pipe gets the bare answer. On a terminal the label stands between PAR's words and others.
+    if !is_par && screen.columns.is_some() {
+        show::note("the model says:");
+    }
     show::line(&if is_par { format!("par: {answer}") } else { answer })
 }
 
 /// Prints a run: its steps, its answer and its entries on the ledger.
 fn run(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
     rest(reply, printed)?;
+    if let Some(line) = contradicts(reply) {
+        show::note(&line);
+    }
     let classes: BTreeSet<RefusalClass> = reply.steps.iter().filter_map(|step| step.class).collect();
     // The words of the other classes end with what to do, or the caller can do nothing.
     for class in classes.iter().filter(|class| matches!(class, RefusalClass::Host | RefusalClass::Capacity)) {
@@ -67,6 +74,28 @@ fn models(names: &[String]) -> String {
         true => String::new(),
         false => format!("; answered by {}", told.into_iter().map(one).collect::<Vec<_>>().join(", ")),
     }
+}
+
+/// Which calls were refused, below an answer of the model: it may say that they ran.
+fn contradicts(reply: &RunReply) -> Option<String> {
+    reply.answer.as_ref().filter(|_| reply.said_by == Some(AnswerBy::Model))?;
+    let refused =
+        |step: &&Step| matches!(step.decision, Decision::Deny | Decision::Invalid) || step.class.is_some();
+    let refused: Vec<String> = reply
+        .steps
+        .iter()
+        .filter(refused)
+        .map(|step| {
+            let why = step.class.map_or_else(|| step.decision.as_str(), RefusalClass::as_str);
+            format!("{} ({why})", text::visible_line(text::prefix(&step.tool, 64)))
+        })
+        .collect();
+    let were = match refused.len() {
+        0 => return None,
+        1 => "1 call was refused".to_owned(),
+        count => format!("{count} calls were refused"),
+    };
+    Some(format!("{were} and did not run: {}", refused.join(", ")))
 }
 
 /// Prints a reply and returns its exit code.

@@ -2,7 +2,7 @@
 
 use super::exit::Fail;
 use super::remote::Server;
-use super::{compose, local, query, reply};
+use super::{compose, local, query, reply, tool};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::Home;
 use crate::policy::Door;
@@ -37,7 +37,11 @@ impl Run {
             return reply::print(&Server::at(&url)?.run("/agent/run", &self.body(&message))?, is_json);
         }
         match Server::of_home(&home)? {
-            Some(server) => reply::print(&server.run("/agent/run", &self.body(&message))?, is_json),
+            Some(server) => {
+                let made = server.run("/agent/run", &self.body(&message))?;
+                tool::note_unknown(&server, &home, &made);
+                reply::print(&made, is_json)
+            }
             None => {
                 let config = compose::load(home)?;
                 let request = RunRequest {

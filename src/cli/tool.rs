@@ -3,19 +3,20 @@
 use super::exit::{self, Fail};
 use super::live::PrintedRun;
 use super::new::NewTool;
-use super::remote::HomeServer;
+use super::remote::{HomeServer, Server};
 use super::table::{Column, Screen, Sheet};
 use super::{compose, local, reply, show};
-use crate::agent::{Agent, RunReply, ToolView};
+use crate::agent::{Agent, RunReply, Step, ToolView};
 use crate::auth::Principal;
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::policy::Door;
-use crate::tools::{Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot};
+use crate::tools::{Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot, check_id};
 use crate::types::json::parse_strict;
-use crate::types::{StepStatus, limits, nearest, text};
+use crate::types::{Decision, StepStatus, limits, nearest, text};
 use clap::Subcommand;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Tool {
@@ -86,7 +87,43 @@ fn call(home: Home, name: &str, arguments: &str, is_json: bool) -> Result<(RunRe
     }
     let arguments = parse_strict(arguments.as_bytes(), limits::JSON_DEPTH_MAX)
         .map_err(|e| Fail::usage(format!("the arguments are not valid JSON: {e}")))?;
-    Ok((server.run(&format!("/tools/{name}"), &arguments)?, PrintedRun::default()))
+    let made = server.run(&format!("/tools/{name}"), &arguments)?;
+    note_unknown(&server, &home, &made);
+    Ok((made, PrintedRun::default()))
+}
+
+/// Says what may be meant by a tool that the server of a home does not offer: one with a similar
+/// name, or a manifest that the server has not loaded yet.
+pub(super) fn note_unknown(server: &Server, home: &Home, made: &RunReply) {
+    let unknown = |step: &&Step| {
+        let error = step.result.get("error").and_then(Value::as_str);
+        step.decision == Decision::Invalid && error == Some(&format!("no tool is named `{}`", step.tool))
+    };
+    let unknown: BTreeSet<&str> = made.steps.iter().filter(unknown).map(|step| step.tool.as_str()).collect();
+    if unknown.is_empty() {
+        return;
+    }
+    // A user who may not list the tools gets no advice.
+    let offered = server.ask("/tools", None).unwrap_or_default();
+    let offered: Vec<&str> = offered
+        .get("items")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|tool| tool.get("name")?.as_str())
+        .collect();
+    for name in unknown {
+        let is_name = check_id(name).is_ok();
+        let file = format!("tools.d/{name}.toml");
+        if is_name && home.etc.join(&file).is_file() {
+            show::note(&format!(
+                "par: `{file}` is there, but the server does not offer `{name}`: `par reload` loads it if it is new; \
+                 else no policy permits you to use it"
+            ));
+        } else if let Some(meant) = nearest(name, offered.iter().copied()) {
+            show::note(&format!("par: did you mean the tool `{meant}`?"));
+        }
+    }
 }
 
 /// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this

@@ -57,8 +57,8 @@ impl Decided {
         Self { facts, word: Decision::Deny, class, reason, next: Next::Nothing, counted: None, ..self }
     }
 
-    /// A deny in place of a question to a person, with `why` as its reason.
-    pub(super) fn not_asked(self, why: &str) -> Self {
+    /// A deny of this `class` in place of a question to a person, with `why` as its reason.
+    pub(super) fn not_asked(self, class: RefusalClass, why: &str) -> Self {
         let payload = CallDecisionPayload {
             request: Some(json!({})),
             reason: Some(why.to_owned()),
@@ -69,7 +69,7 @@ impl Decided {
             ..self.payload
         };
         let facts = Facts { policies: Vec::new(), ..self.facts };
-        let (reason, class) = (refusal(why, &[]), Some(RefusalClass::Person));
+        let (reason, class) = (refusal(why, &[]), Some(class));
         Self {
             facts,
             payload,

@@ -10,7 +10,7 @@ use super::requested::{Requested, State};
 use crate::ledger::payload::{ApprovalRefusePayload, ApprovalRequestPayload};
 use crate::ledger::{ReadError, Stored};
 use crate::types::clock::Wall;
-use crate::types::limits;
+use crate::types::{RefusalClass, limits, text};
 use serde_json::json;
 
 impl Gate {
@@ -26,12 +26,19 @@ impl Gate {
                 continue;
             };
             let beside = asked.iter().find(|other| is_on_same(payload, &other.tool, &json!(other.resource)));
-            let why = match beside {
-                Some(other) => Some(already_asked(other.id.as_str())),
-                None => self.open_question(payload)?.or(self.refusal_in_force(payload)?),
+            let open = match beside {
+                Some(other) => {
+                    let is_same = payload.arguments == other.arguments;
+                    Some(already_asked(payload, other.id.as_str(), is_same))
+                }
+                None => self.open_question(payload)?,
+            };
+            let why = match open {
+                Some(open) => Some((RefusalClass::Asked, open)),
+                None => self.refusal_in_force(payload)?.map(|why| (RefusalClass::Person, why)),
             };
             match why {
-                Some(why) => kept.push(one.not_asked(&why)),
+                Some((class, why)) => kept.push(one.not_asked(class, &why)),
                 None => {
                     asked.push((**payload).clone());
                     kept.push(one);
@@ -51,7 +58,8 @@ impl Gate {
                 continue;
             }
             if matches!(open.standing(self.ledger().reader())?.state, State::Pending | State::Granted) {
-                return Ok(Some(already_asked(open.id.as_str())));
+                let is_same = payload.arguments == open.arguments;
+                return Ok(Some(already_asked(payload, open.id.as_str(), is_same)));
             }
         }
         Ok(None)
@@ -99,8 +107,15 @@ impl Gate {
     }
 }
 
-fn already_asked(id: &str) -> String {
-    format!("already asked: {id}")
+/// Which approval is open, and that it is about the same object. The arguments of the other call are
+/// not named: another caller may have chosen them.
+fn already_asked(payload: &ApprovalRequestPayload, id: &str, is_same_call: bool) -> String {
+    let (tool, object) = (&payload.tool, text::visible_line(&payload.resource.id));
+    let about = if is_same_call { "the same call" } else { "a call with other arguments" };
+    format!(
+        "already asked: {id} is open for {about} of {tool} on {object}; one question is open for an object at a \
+         time: ask again once it is answered"
+    )
 }
 
 /// Whether a question about `payload` would be about the same object and tool.

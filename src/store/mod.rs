@@ -38,6 +38,7 @@ impl Database {
             Self::Index => &[
                 include_str!("../../migrations/index/0001.sql"),
                 include_str!("../../migrations/index/0002.sql"),
+                include_str!("../../migrations/index/0003.sql"),
             ],
         }
     }

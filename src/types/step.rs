@@ -62,14 +62,16 @@ pub enum RefusalClass {
     Schema,
     /// A person refused it, or no person answered in time.
     Person,
+    /// A question to a person about the same object is open: no second one is asked.
+    Asked,
     /// A person halted PAR. Reserved: this version never records it.
     Halt,
 }
 
 impl RefusalClass {
     /// Every class.
-    pub const ALL: [Self; 6] =
-        [Self::Policy, Self::Host, Self::Capacity, Self::Schema, Self::Person, Self::Halt];
+    pub const ALL: [Self; 7] =
+        [Self::Policy, Self::Host, Self::Capacity, Self::Schema, Self::Person, Self::Asked, Self::Halt];
 
     /// The name on the ledger and in the API.
     #[must_use]
@@ -80,6 +82,7 @@ impl RefusalClass {
             Self::Capacity => "capacity",
             Self::Schema => "schema",
             Self::Person => "person",
+            Self::Asked => "asked",
             Self::Halt => "halt",
         }
     }
@@ -111,6 +114,7 @@ impl RefusalClass {
             Self::Capacity => "try again when fewer calls are running",
             Self::Schema => "`par tool show TOOL` shows the arguments",
             Self::Person => "ask again if it is still needed",
+            Self::Asked => "ask again once the open approval is answered: `par approval list`",
             Self::Halt => "a person has to lift the halt",
         }
     }

@@ -45,3 +45,53 @@ fn a_key_in_the_environment_is_used() {
     assert_eq!(entry["payload"]["via"], "http");
     assert!(asked["principal"].as_str().is_some_and(|by| by.starts_with("key:")), "{asked}");
 }
+
+/// The owner's own runs are listed, shown and sent again next to a server, without a key. The socket
+/// has no approvals and no entries, and the list says that others may be missing.
+#[test]
+fn the_owner_reads_own_runs_next_to_a_server() {
+    let home = TestHome::init();
+    let server = home.serve();
+    let asked = home.par(&["run", "read_file(path=\"/etc/shadow\")"]);
+    assert_eq!(asked.status.code(), Some(0), "{}", text(&asked.stderr));
+    let said = text(&asked.stderr);
+    assert!(said.contains("1 call was refused and did not run: read_file (policy)"), "{said}");
+    assert!(!said.contains("the model says:"), "only on a terminal: {said}");
+    let listed = home.par(&["runs", "list"]);
+    assert!(text(&listed.stderr).contains("runs of others may be missing"), "{}", text(&listed.stderr));
+    let rows = home.expect(0, &["runs", "list", "--json"]);
+    let row: Value = serde_json::from_str(rows.lines().next().expect("a run")).expect("JSON");
+    let run = row["run"].as_str().expect("id");
+    let shown = home.expect(0, &["runs", "show", run]);
+    assert!(shown.contains("par.outside") && shown.contains("/etc/shadow"), "{shown}");
+    let again = home.expect(0, &["runs", "rerun", run]);
+    assert!(again.contains("read_file /etc/shadow"), "{again}");
+    assert_eq!(home.expect(0, &["runs", "list", "--json"]).lines().count(), 2);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// A tool that is not there: what was probably meant, and a manifest that is not loaded yet. The
+/// caller is not told that a hidden tool exists; a reader of the ledger is.
+#[test]
+fn a_tool_that_is_not_offered_is_explained_to_people() {
+    let home = TestHome::init();
+    let manifest = std::fs::read_to_string(home.path("etc/tools.d/health_check.toml")).expect("a manifest");
+    let kernel = manifest.replace("health_check", "kernel");
+    std::fs::write(home.path("etc/tools.d/hidden.toml"), manifest.replace("health_check", "hidden"))
+        .expect("written");
+    let _server = home.serve();
+    let meant = home.par(&["run", "list_dirs(path=\"/var/log\")"]);
+    assert!(text(&meant.stderr).contains("did you mean the tool `list_dir`?"), "{}", text(&meant.stderr));
+    std::fs::write(home.path("etc/tools.d/kernel.toml"), kernel).expect("written");
+    let unloaded = home.par(&["tool", "call", "kernel"]);
+    assert_eq!(unloaded.status.code(), Some(1));
+    assert!(text(&unloaded.stderr).contains("`par reload` loads it"), "{}", text(&unloaded.stderr));
+    let hidden = home.par(&["run", "hidden()"]);
+    assert!(text(&hidden.stdout).contains("no tool is named `hidden`"), "{}", text(&hidden.stdout));
+    let card = |tool: &str| {
+        let headers = home.entries(&["kind:call.decision", &format!("tool:{tool}")]);
+        home.expect(0, &["audit", "show", &headers[0]["seq"].to_string()])
+    };
+    assert!(card("hidden").contains("`hidden` was loaded, but no policy permits"), "{}", card("hidden"));
+    assert!(!card("kernel").contains("was loaded"), "{}", card("kernel"));
+}

@@ -251,6 +251,14 @@ fn a_waiting_call_is_asked_again_under_new_rules() {
     let old = crate::approval::grant(&server, &people.ben, &question);
     assert_eq!(old.status, 409, "{}", text(&old.body));
     let id = pending()[0]["id"].as_str().expect("id").to_owned();
+    // A person is told so before the card, and which one is open instead.
+    let first = question["id"].as_str().expect("id");
+    let said = people.home.par(&["approval", "approve", first, "--card", "0000"]);
+    assert_eq!((said.status.code(), text(&said.stdout)), (Some(1), String::new()));
+    let expect = format!(
+        "{first} is void: the call, its rules or its run have changed since; it was asked again as {id}"
+    );
+    assert!(text(&said.stderr).contains(&expect), "{}", text(&said.stderr));
     let asked = server.get(&people.ben, &format!("/approvals/{id}")).json();
     assert_ne!(asked["call_hash"], question["call_hash"]);
     let renewed = people.home.entry(asked["ledger"].as_u64().expect("number"));

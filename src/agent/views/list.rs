@@ -71,8 +71,10 @@ pub struct RunRow {
     pub ended_us: Option<u64>,
     /// Number of proposed calls; null while the index does not have the run.
     pub calls: Option<u64>,
-    /// Number of those that were denied or not valid.
+    /// Number of those that were denied, but not by a person.
     pub denied: Option<u64>,
+    /// Number of those that were not valid.
+    pub invalid: Option<u64>,
     /// Number of those that a person refused.
     pub refused: Option<u64>,
     /// The tools that were called.
@@ -272,6 +274,7 @@ fn row(
         ended_us,
         calls: count(line.calls),
         denied: count(line.denied),
+        invalid: count(line.invalid),
         refused: count(line.refused),
         tools: line.tools,
         first_seq: first,

@@ -24,6 +24,7 @@ use super::remote::Server;
 use super::table::{Cell, Column, Screen, Sheet};
 use super::{compose, show};
 use crate::config::Home;
+use crate::gate::State;
 use answer::AnswerArgs;
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -89,6 +90,7 @@ impl Approvals {
             ApprovalCommand::Approve(approve) => approve.run(source, is_json),
             ApprovalCommand::Deny(args) => {
                 let approval = source.find(&args.id)?;
+                refuse_void(&source, &approval)?;
                 args.send(source, &approval, false, is_json)
             }
         }
@@ -98,6 +100,7 @@ impl Approvals {
 impl Approve {
     fn run(&self, source: ApprovalSource, is_json: bool) -> Result<u8, Fail> {
         let approval = source.find(&self.answer.id)?;
+        refuse_void(&source, &approval)?;
         // The card is shown even if standard output is for a program.
         if !is_json {
             card::lines(&approval).iter().try_for_each(|line| show::line(line))?;
@@ -112,6 +115,27 @@ impl Approve {
         }
         self.answer.send(source, &approval, true, is_json)
     }
+}
+
+/// Refuses to answer an approval that is void, before its card is shown, and names the one that was
+/// asked instead.
+fn refuse_void(source: &ApprovalSource, approval: &Value) -> Result<(), Fail> {
+    if word(approval, "/state") != State::Void.as_str() {
+        return Ok(());
+    }
+    let (id, call) = (word(approval, "/id"), word(approval, "/call"));
+    let mut next = Some(0);
+    let mut open = None;
+    while let Some(after) = next.filter(|_| open.is_none()) {
+        let (items, more) = source.page(false, after)?;
+        open = items.iter().find(|one| word(one, "/call") == call).map(|one| word(one, "/id"));
+        next = more;
+    }
+    let instead = match open {
+        Some(open) => format!("it was asked again as {open}: `par approval show {open}`"),
+        None => "it was not asked again".to_owned(),
+    };
+    Err(Fail::failed(format!("{id} is void: the call, its rules or its run have changed since; {instead}")))
 }
 
 fn list(source: &ApprovalSource, all: bool, is_json: bool) -> Result<u8, Fail> {

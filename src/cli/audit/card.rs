@@ -5,10 +5,12 @@ use super::row::{about, outcome};
 use super::source::EntrySource;
 use crate::cli::exit::Fail;
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone, told, words};
-use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, ObjectFound, PolicyLoadPayload};
+use crate::ledger::payload::{
+    CallDecisionPayload, CallResultPayload, ObjectFound, PolicyLoadPayload, ToolsLoadPayload,
+};
 use crate::ledger::{Filter, Header, Kind, Order, Stored};
 use crate::types::clock::Wall;
-use crate::types::{limits, text};
+use crate::types::{Decision, limits, text};
 use serde_json::{Map, Value};
 
 /// Entries of a run that are looked at for neighbours, at most.
@@ -31,6 +33,9 @@ pub(super) fn print(stored: &Stored, source: &EntrySource<'_>) -> Result<(), Fai
         Some(_) if header.is(Kind::CallDecision) => decision(&mut lines, stored),
         Some(_) if header.is(Kind::CallResult) => result(&mut lines, stored),
         _ => {}
+    }
+    if let Some(withheld) = withheld(stored, source)? {
+        lines.put("tool", &withheld);
     }
     lines.cell("outcome", outcome(&header.fields));
     lines.put("rule", &rules(header, source)?.join("\n"));
@@ -164,6 +169,30 @@ fn rules(header: &Header, source: &EntrySource<'_>) -> Result<Vec<String>, Fail>
         None => id.clone(),
     };
     Ok(policies.iter().map(line).map(|line| text::visible_line(&line)).collect())
+}
+
+/// Says that the tool of an invalid call was loaded, although the caller was told that no tool has
+/// this name. Only a reader of the whole ledger learns it: a tool that is not offered and an unknown
+/// one look the same to the model and to the caller.
+fn withheld(stored: &Stored, source: &EntrySource<'_>) -> Result<Option<String>, Fail> {
+    let header = &stored.header;
+    let Some(tool) = header.str("tool").filter(|_| header.decision() == Some(Decision::Invalid)) else {
+        return Ok(None);
+    };
+    let reason = stored.payload::<CallDecisionPayload>().and_then(|decided| decided.reason);
+    if reason.as_deref() != Some(format!("no tool is named `{tool}`").as_str()) {
+        return Ok(None);
+    }
+    let loads = Filter::field("kind", Kind::ToolsLoad.as_str());
+    let loads = source.headers(&loads, header.seq, Order::Descending, 1, usize::MAX)?;
+    let load = loads.first().map(|load| source.entry(load.seq)).transpose()?.flatten();
+    let load: Option<ToolsLoadPayload> = load.and_then(|load| load.payload());
+    let is_loaded = load.is_some_and(|load| load.tools.iter().any(|one| one.name == tool));
+    Ok(is_loaded.then(|| {
+        format!(
+            "`{tool}` was loaded, but no policy permits this caller to use it at all, so it was not offered"
+        )
+    }))
 }
 
 /// The entries around an entry of a run: those of the same call, and the ones before and after it.

@@ -118,6 +118,11 @@ impl Server {
         }
     }
 
+    /// Whether it is reached through `par.sock`, which has no approvals and no entries.
+    pub(in crate::cli) fn is_ask_socket(&self) -> bool {
+        self.key.is_none()
+    }
+
     /// The server behind `par.sock`.
     fn on_socket(socket: PathBuf, home: &Home) -> Result<Self, Fail> {
         Ok(Self {

@@ -4,6 +4,7 @@ use super::{Bench, EVERYTHING, found};
 use crate::auth::{self, Role};
 use crate::gate::{Answer, Approval, Outcome, State};
 use crate::policy::Door;
+use crate::types::RefusalClass;
 use serde_json::{Value, json};
 
 fn asking() -> String {
@@ -41,9 +42,14 @@ async fn one_question_is_open_for_an_object() {
     let second = both.0.pop().expect("two");
     assert!(matches!(both.0.pop(), Some(Outcome::Wait(_))));
     let first = approvals(&bench)[0].clone();
-    let expect = format!("already asked: {}", first.id);
-    assert_eq!(refused(second), expect);
-    assert_eq!(refused(bench.commit(read("/var/log/a")).await), expect);
+    let expect = format!("already asked: {} is open for the same call of read_file on /var/log/a;", first.id);
+    assert!(refused(second).starts_with(&expect));
+    let Outcome::Refused(again) = bench.commit(read("/var/log/a")).await else { panic!("not refused") };
+    assert_eq!(again.record().class, Some(RefusalClass::Asked), "no person has refused it");
+    assert!(refused(Outcome::Refused(again)).starts_with(&expect));
+    let other = bench.decide("read_file", &json!({ "path": "/x", "limit": 5 }), found("/var/log/a", &[]));
+    let other = refused(bench.commit(other).await);
+    assert!(other.contains("is open for a call with other arguments of read_file on /var/log/a;"), "{other}");
     assert!(matches!(bench.commit(read("/var/log/b")).await, Outcome::Wait(_)), "another object");
     let list = json!({ "path": "/var/log/a" });
     let other = bench.decide("list_dir", &list, found("/var/log/a", &[]));

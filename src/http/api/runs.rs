@@ -76,7 +76,7 @@ pub(in crate::http) fn run_query(asked: &[(String, String)]) -> Result<RunQuery,
                 query.status = Some(status.ok_or_else(|| unfit("the status of a run, such as `done`"))?);
             }
             "q" => {
-                let filter = Filter::parse(value);
+                let filter = Filter::of_runs(value);
                 query.filter = filter.map_err(|what| Problem::new(Code::Invalid, format!("`q`: {what}")))?;
             }
             "principal" => query.principal = Some(value.clone()),

@@ -34,6 +34,8 @@ pub(super) struct Bar {
     pub(super) allow: u64,
     pub(super) asks: u64,
     pub(super) deny: u64,
+    /// Not valid: no rule was asked.
+    pub(super) invalid: u64,
 }
 
 /// Denied calls: the tool, the principal, and the class of the refusal if it is recorded.
@@ -164,6 +166,7 @@ impl Window {
                 @for (at, bar) in (0..).zip(&self.bars) {
                     @let x = at * width + width / 7;
                     @let wide = width * 5 / 7;
+                    // No rule was asked about a call that is not valid: its part of a bar stays empty.
                     @let (allow, asks, deny) = (scaled(bar.allow), scaled(bar.asks), scaled(bar.deny));
                     rect.good x=(x) width=(wide) y=(100 - allow) height=(allow) {}
                     rect.warn x=(x) width=(wide) y=(100 - allow - asks) height=(asks) {}
@@ -176,10 +179,10 @@ impl Window {
                 div.scroll tabindex="0" role="region" aria-label="Decisions over time" {
                     table {
                         thead { tr { th scope="col" { "from (UTC)" } th scope="col" { "allow" }
-                            th scope="col" { "needs approval" } th scope="col" { "deny" } } }
+                            th scope="col" { "needs approval" } th scope="col" { "deny" } th scope="col" { "not valid" } } }
                         tbody {
                             @for (at, bar) in (0..).zip(&self.bars) {
-                                tr { td { (self.begin(at)) } td.n { (bar.allow) } td.n { (bar.asks) } td.n { (bar.deny) } }
+                                tr { td { (self.begin(at)) } td.n { (bar.allow) } td.n { (bar.asks) } td.n { (bar.deny) } td.n { (bar.invalid) } }
                             }
                         }
                     }
@@ -215,12 +218,12 @@ impl Bar {
         match decision {
             Some(Decision::Allow) => self.allow += n,
             Some(Decision::NeedsApproval) => self.asks += n,
-            // On the chart, an invalid call counts as a denial.
-            Some(Decision::Deny | Decision::Invalid) | None => self.deny += n,
+            Some(Decision::Invalid) => self.invalid += n,
+            Some(Decision::Deny) | None => self.deny += n,
         }
     }
 
     pub(super) fn sum(&self) -> u64 {
-        self.allow + self.asks + self.deny
+        self.allow + self.asks + self.deny + self.invalid
     }
 }

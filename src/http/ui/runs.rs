@@ -63,7 +63,7 @@ impl RunsAsked {
         let q = text::prefix(q, limits::QUERY_BYTES_MAX).trim().to_owned();
         let rest: Vec<(String, String)> = asked.iter().filter(|(name, _)| name != "q").cloned().collect();
         let mut query = run_query(&rest)?;
-        let wrong = match Filter::parse(&q) {
+        let wrong = match Filter::of_runs(&q) {
             Ok(filter) => {
                 query.filter = filter;
                 None
@@ -193,10 +193,12 @@ fn line(run: &RunRow, q: &str) -> Markup {
 /// The number of calls, and what was not fine about them.
 fn calls(run: &RunRow) -> Markup {
     let Some(calls) = run.calls else { return html! { "–" } };
-    let (denied, refused) = (run.denied.unwrap_or(0), run.refused.unwrap_or(0));
+    let count = |n: Option<u64>| n.unwrap_or(0);
+    let (denied, invalid, refused) = (count(run.denied), count(run.invalid), count(run.refused));
     html! {
         (format::count(calls))
         @if refused > 0 { " " span.badge.bad { (format::count(refused)) " refused" } }
-        @if denied > refused { " " span.badge.bad { (format::count(denied - refused)) " denied" } }
+        @if denied > 0 { " " span.badge.bad { (format::count(denied)) " denied" } }
+        @if invalid > 0 { " " span.badge.warn { (format::count(invalid)) " not valid" } }
     }
 }

@@ -6,6 +6,7 @@
 //! * `field:value` is a field of the header. A `*` at the end matches any rest. Several terms
 //!   with the same field are alternatives. A `kind`, `decision` or `status` must be one that
 //!   exists.
+//! * `user:NAME`, only in a search of runs, is the user who asked, with any key or on the host.
 //! * `seq:7`, `seq:7-9` and `seq:7-` are sequence numbers.
 //! * `since:` and `until:` take a date (`2026-11-01`, its beginning in UTC), a time of RFC 3339 or
 //!   a span before now (`24h`). `since` includes that time and `until` excludes it.
@@ -24,6 +25,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
+/// Why the field `user` is not accepted in a query of entries.
+const ONLY_RUNS: &str = "only a search of runs has the field `user`; here name a key with `key:ID` or a user of the \
+                         host with `principal:os:NAME`";
+
+fn now_us() -> i64 {
+    i64::try_from(Wall::now().0).unwrap_or(i64::MAX)
+}
+
 /// A query: every term must match. An empty one matches all entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -40,11 +49,24 @@ impl Filter {
 
     /// Parses a query. An error names the wrong term and what is expected. Spans of time end now.
     pub fn parse(query: &str) -> Result<Self, QueryError> {
-        Self::parse_at(query, i64::try_from(Wall::now().0).unwrap_or(i64::MAX))
+        Self::parse_at(query, now_us())
+    }
+
+    /// As [`Filter::parse`], for a search of runs, which also has the field `user`.
+    pub fn of_runs(query: &str) -> Result<Self, QueryError> {
+        Self::checked(query, now_us())
     }
 
     /// As [`Filter::parse`], with the current time given in microseconds since 1970.
     pub fn parse_at(query: &str, now_us: i64) -> Result<Self, QueryError> {
+        let filter = Self::checked(query, now_us)?;
+        match filter.terms.iter().find(|term| term.ask.is_of_runs()) {
+            Some(term) => Err(WordError::from(ONLY_RUNS).at(&term.to_string())),
+            None => Ok(filter),
+        }
+    }
+
+    fn checked(query: &str, now_us: i64) -> Result<Self, QueryError> {
         let filter = Self::read(query, now_us)?;
         // It is recorded as it is printed, and what was recorded has to be read again.
         let count = filter.to_string().len();

@@ -370,6 +370,10 @@ pub(in crate::ledger) fn forget_one(db: &Connection, seq: u64) -> Result<(), rus
     Ok(())
 }
 
+/// Precedes each word of a run's message where it stands again after all words of the request. No
+/// word of a query contains it.
+pub(super) const ASKED: char = '¶';
+
 /// The words of a payload, separated by spaces; `None` if it may not be shown or has none.
 pub(in crate::ledger) fn text_of(header: &Header, body: Option<&[u8]>) -> Option<String> {
     let body = body.filter(|_| header.shows_payload())?;
@@ -384,6 +388,11 @@ pub(in crate::ledger) fn text_of(header: &Header, body: Option<&[u8]>) -> Option
         }
         false
     });
+    let message = payload.get("message").and_then(Value::as_str);
+    for word in message.filter(|_| header.is(Kind::RunRequest)).into_iter().flat_map(words) {
+        text.extend([' ', ASKED]);
+        text.push_str(&word);
+    }
     (!text.is_empty()).then_some(text)
 }
 

@@ -5,6 +5,7 @@
 //! that an erasure there takes them out of this search too.
 
 use super::filter::Filter;
+use super::index_file::ASKED;
 use super::term::{Criterion, Want};
 use super::told::KeyNames;
 use crate::ledger::entry::Kind;
@@ -31,8 +32,11 @@ pub struct RunLine {
     pub began_us: i64,
     /// Number of proposed calls.
     pub calls: u64,
-    /// Number of calls whose newest decision is a denial, or that are not valid.
+    /// Number of calls whose newest decision is a denial, except those that a person refused or has
+    /// yet to answer for.
     pub denied: u64,
+    /// Number of calls that are not valid.
+    pub invalid: u64,
     /// Number of calls that a person refused.
     pub refused: u64,
     /// The tools of its calls that exist, in order of their names.
@@ -43,7 +47,8 @@ pub struct RunLine {
 /// What the run's lines add up to.
 #[derive(Default)]
 struct Folded {
-    decisions: BTreeMap<String, Option<Decision>>,
+    /// The newest decision on each call, with what refused it.
+    decisions: BTreeMap<String, (Option<Decision>, Option<RefusalClass>)>,
     refused: BTreeSet<String>,
     tools: BTreeSet<String>,
     marks: BTreeSet<String>,
@@ -53,7 +58,7 @@ struct Folded {
 pub(super) fn refresh(db: &Connection, run: &str) -> Result<(), rusqlite::Error> {
     let Some(line) = folded(db, run)? else { return Ok(()) };
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    db.prepare_cached("REPLACE INTO run_line VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?
+    db.prepare_cached("REPLACE INTO run_line VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
         .execute(params![
             line.run,
             number(line.first),
@@ -66,6 +71,7 @@ pub(super) fn refresh(db: &Connection, run: &str) -> Result<(), rusqlite::Error>
             count(line.refused),
             line.tools.join(" "),
             line.marks,
+            count(line.invalid),
         ])
         .map(drop)
 }
@@ -135,7 +141,11 @@ impl Folded {
         match kind {
             Some(Kind::CallDecision) => {
                 let made = decision.as_deref().and_then(Decision::parse);
-                self.decisions.insert(call.unwrap_or_default(), made);
+                let class = made.and_then(|made| RefusalClass::of(made, status.as_deref()));
+                self.decisions.insert(call.clone().unwrap_or_default(), (made, class));
+                if class == Some(RefusalClass::Person) {
+                    self.refused.insert(call.unwrap_or_default());
+                }
                 self.mark("decision", decision.as_deref());
                 self.mark("status", status.as_deref());
                 if let Some(tool) = tool.filter(|_| made != Some(Decision::Invalid)) {
@@ -162,11 +172,23 @@ impl Folded {
     }
 
     fn into_line(self, line: RunLine) -> RunLine {
-        let is_denied = |made: &&Option<Decision>| matches!(made, Some(Decision::Deny | Decision::Invalid));
+        let count = |is: fn(Decision, Option<RefusalClass>) -> bool| {
+            let found =
+                self.decisions.values().filter(|(made, class)| made.is_some_and(|made| is(made, *class)));
+            found.count() as u64
+        };
+        let (denied, invalid) = (
+            count(|made, class| {
+                let is_of_person = matches!(class, Some(RefusalClass::Person | RefusalClass::Asked));
+                made == Decision::Deny && !is_of_person
+            }),
+            count(|made, _| made == Decision::Invalid),
+        );
         let words: Vec<&str> = self.marks.iter().map(String::as_str).collect();
         RunLine {
             calls: self.decisions.len() as u64,
-            denied: self.decisions.values().filter(is_denied).count() as u64,
+            denied,
+            invalid,
             refused: self.refused.len() as u64,
             tools: self.tools.into_iter().filter(|tool| !tool.contains(' ')).collect(),
             marks: format!(" {} ", words.join(" ")),
@@ -175,7 +197,8 @@ impl Folded {
     }
 }
 
-const COLUMNS: &str = "run, first, last, owner, status, began_us, calls, denied, refused, tools, marks";
+const COLUMNS: &str = "run, first, last, owner, status, began_us, calls, denied, refused, tools, marks, \
+                       invalid";
 
 fn read(row: &RowRef<'_>) -> Result<RunLine, rusqlite::Error> {
     let count = |at| Ok::<_, rusqlite::Error>(u64::try_from(row.get::<_, i64>(at)?).unwrap_or_default());
@@ -192,6 +215,7 @@ fn read(row: &RowRef<'_>) -> Result<RunLine, rusqlite::Error> {
         refused: count(8)?,
         tools: tools.split(' ').filter(|tool| !tool.is_empty()).map(ToOwned::to_owned).collect(),
         marks: row.get(10)?,
+        invalid: count(11)?,
     })
 }
 
@@ -259,6 +283,7 @@ fn condition(ask: &Criterion, names: &KeyNames, cells: &mut Vec<Cell>) -> String
         Criterion::Until(us) => format!("began_us < {}", place(cells, Cell::Integer(*us))),
         Criterion::Text { want, words } => {
             let end = if want.is_start { "*" } else { "" };
+            let words: Vec<String> = words.iter().map(|word| format!("{ASKED}{word}")).collect();
             let phrase = place(cells, Cell::Text(format!("\"{}\"{end}", words.join(" "))));
             let asked = format!("first IN (SELECT rowid FROM words WHERE words MATCH {phrase})");
             // The name of a key or of a user is a word too.
@@ -271,6 +296,7 @@ fn condition(ask: &Criterion, names: &KeyNames, cells: &mut Vec<Cell>) -> String
         Criterion::Field { name: "principal", want } => {
             format!("({} OR {})", same("owner", want, cells), owned_by(&want.value, names, cells))
         }
+        Criterion::Field { name: "user", want } => of_user(&want.value, names, cells),
         Criterion::Field { name: "run", want } => same("run", want, cells),
         Criterion::Field { name: "status", want } => {
             format!("({} OR {})", same("status", want, cells), marked("status", want, cells))
@@ -304,7 +330,17 @@ fn marked(field: &str, want: &Want, cells: &mut Vec<Cell>) -> String {
 
 /// Whether the run belongs to a key or a user of this name.
 fn owned_by(name: &str, names: &KeyNames, cells: &mut Vec<Cell>) -> String {
-    let mut owners: Vec<String> = names.ids(name).map(|id| format!("key:{id}")).collect();
+    one_of(names.ids(name), name, cells)
+}
+
+/// Whether the run belongs to the user `name`, with a key or on this host.
+fn of_user(name: &str, names: &KeyNames, cells: &mut Vec<Cell>) -> String {
+    one_of(names.ids_of_user(name), name, cells)
+}
+
+/// Whether the run belongs to one of the keys `ids`, or to the user `name` of this host.
+fn one_of<'a>(ids: impl Iterator<Item = &'a str>, name: &str, cells: &mut Vec<Cell>) -> String {
+    let mut owners: Vec<String> = ids.map(|id| format!("key:{id}")).collect();
     owners.push(format!("os:{name}"));
     let places: Vec<String> = owners.into_iter().map(|owner| place(cells, Cell::Text(owner))).collect();
     format!("owner IN ({})", places.join(", "))

@@ -15,6 +15,9 @@ use std::fmt;
 pub(super) const FIELDS: [&str; 9] =
     ["kind", "run", "session", "call", "principal", "decision", "status", "tool", "policy"];
 
+/// A field that only a search of runs has: the user of the run, with any key or on the host.
+const USER: &str = "user";
+
 /// A term of the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
@@ -86,7 +89,7 @@ impl Criterion {
             "seq" => return seqs(value),
             _ => {}
         }
-        let known = Self::names().find(|known| *known == name).ok_or_else(|| {
+        let known = Self::names().chain([USER]).find(|known| *known == name).ok_or_else(|| {
             let meant = nearest(name, Self::names().chain(["seq", "since", "until"]));
             let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
             format!(
@@ -121,6 +124,11 @@ impl Criterion {
 
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         FIELDS.into_iter().chain(["key"])
+    }
+
+    /// Whether only a search of runs can ask this.
+    pub(super) fn is_of_runs(&self) -> bool {
+        matches!(self, Self::Field { name: USER, .. })
     }
 
     fn parse_text(want: Want) -> Result<Self, WordError> {

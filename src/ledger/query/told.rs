@@ -57,6 +57,11 @@ impl KeyNames {
         let is_it = move |key: &(String, Option<String>)| key.0 == name || key.1.as_deref() == Some(name);
         self.0.iter().filter(move |(_, key)| is_it(key)).map(|(id, _)| id.as_str())
     }
+
+    /// The ids of the keys of this user.
+    pub fn ids_of_user<'a>(&'a self, user: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(_, key)| key.1.as_deref() == Some(user)).map(|(id, _)| id.as_str())
+    }
 }
 
 /// One entry, for a person.

@@ -88,7 +88,7 @@ proptest! {
 }
 
 /// Runs are found by words of the question, by names, tools and outcomes, and not by words that
-/// were erased (A9).
+/// were erased (A9). The tools that a run was offered are not words of it.
 #[test]
 fn runs_are_found_by_what_people_know_of_them() {
     let home = LedgerHome::empty();
@@ -99,7 +99,10 @@ fn runs_are_found_by_what_people_know_of_them() {
         drafts[0] = Draft {
             run: drafts[0].run.clone(),
             principal: Some(if at == 1 { "os:root" } else { "key:ZcTr354w" }.to_owned()),
-            ..Draft::untyped(Kind::RunRequest, json!({ "message": message }))
+            ..Draft::untyped(
+                Kind::RunRequest,
+                json!({ "message": message, "tools": ["deploy", "read_file"] }),
+            )
         };
         if at == 2 {
             drafts[2].decision = Some("deny");
@@ -112,7 +115,7 @@ fn runs_are_found_by_what_people_know_of_them() {
     let index = ledger.index().expect("index");
     let names = KeyNames::new([("ZcTr354w".to_owned(), "ops-ci".to_owned(), Some("ben".to_owned()))]);
     let found = |query: &str| -> Vec<usize> {
-        let filter = Filter::parse(query).expect("a query");
+        let filter = Filter::of_runs(query).expect("a query");
         let (lines, covered) = index.runs(&filter, &names, None, 10).expect("searched");
         assert_eq!(covered, ledger.head().size);
         let place = |line: &str| runs.iter().position(|run| run.as_str() == line).expect("known");
@@ -126,6 +129,13 @@ fn runs_are_found_by_what_people_know_of_them() {
         ("\"nginx is\"", &[2]),
         ("ngin*", &[0, 2]),
         ("ben", &[0, 2]),
+        ("deploy", &[]),
+        ("-deploy", &[0, 1, 2]),
+        ("\"log deploy\"", &[]),
+        ("user:ben", &[0, 2]),
+        ("user:root", &[1]),
+        ("user:ops-ci", &[]),
+        ("-user:ben", &[1]),
         ("ops-ci", &[0, 2]),
         ("root", &[1]),
         ("key:ops-ci", &[0, 2]),

@@ -66,6 +66,7 @@ fn failure(told: &Value) -> Option<String> {
     let what = match (word("decision"), word("status")) {
         (Some("deny"), _) if word("class") == Some("host") => "not possible on this host",
         (Some("deny"), _) if word("class") == Some("capacity") => "not run now",
+        (Some("deny"), _) if word("class") == Some("asked") => "not run",
         (Some("deny"), _) => "denied",
         (Some("needs_approval"), Some("refused")) => "not approved",
         (Some("needs_approval"), _) | (_, Some("waiting")) => "waiting for approval",
