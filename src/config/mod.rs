@@ -27,7 +27,7 @@ pub use environment::{
     known_logs_file, log_filter, log_key_file, notify_socket, passed_sockets, terminal_columns, watchdog_us,
 };
 pub use error::ConfigError;
-pub use home::{Home, socket_folders};
+pub use home::{Home, closed_to_others, socket_folders};
 pub use raw::OsUser;
 pub use secret::SecretSource;
 pub use settings::{Anchoring, Config, Llm, LogFormat, Segments};
