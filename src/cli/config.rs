@@ -69,7 +69,7 @@ fn notes(config: &Config) -> Vec<String> {
         let name = user.strip_prefix("os:")?;
         compose::user(name).err().map(|e| format!("`groups.{group}`: `{user}`: {e}"))
     });
-    paths.chain(unknown).collect()
+    paths.chain(unknown).chain(compose::unreachable(config)).collect()
 }
 
 fn show_keys(config: &Config, is_json: bool) -> Result<(), Fail> {

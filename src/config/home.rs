@@ -16,6 +16,21 @@ pub fn socket_folders(data: &Path) -> Vec<PathBuf> {
     std::iter::once(data.to_owned()).chain(shared).collect()
 }
 
+/// Why users without access to `data` cannot reach the server, whatever `[auth.os_users]` says;
+/// `None` for the installed service.
+#[must_use]
+pub fn closed_to_others(data: &Path) -> Option<String> {
+    let is_closed = socket_folders(data) == [data];
+    is_closed.then(|| {
+        format!(
+            "the sockets of this server are in {}, which only its owner can enter. Other users of this host reach \
+             the sockets of the installed service only (docs/install.md); here they need an API key, with PAR_URL \
+             and PAR_KEY",
+            data.display()
+        )
+    })
+}
+
 /// The parts of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {

@@ -35,7 +35,7 @@ pub use environment::{
     known_logs_file, log_filter, log_key_file, notify_socket, passed_sockets, terminal_columns, watchdog_us,
 };
 pub use error::ConfigError;
-pub use home::{Home, socket_folders};
+pub use home::{Home, closed_to_others, socket_folders};
 pub use model_key::{FoundKey, KeyPlace, ModelKeySource};
 pub use model_keys::ModelKeys;
 pub use models::{ModelWaits, Models, NamedModel};

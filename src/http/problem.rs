@@ -221,7 +221,7 @@ impl From<AnswerError> for Problem {
         let code = match error {
             AnswerError::Unknown => Code::NotFound,
             AnswerError::MayRun | AnswerError::MayNot(_) => Code::Forbidden,
-            AnswerError::OwnRequest => Code::OwnRequest,
+            AnswerError::OwnRequest(_) => Code::OwnRequest,
             AnswerError::NotInGroup(_) => Code::NotInGroup,
             AnswerError::Expired => Code::Expired,
             AnswerError::Answered(_) => Code::Answered,

@@ -1,7 +1,8 @@
 //! `par.sock`: users of this host ask next to a running server, without a key.
 
-use crate::support::{TestHome, text};
+use crate::support::{TestHome, is_root, text};
 use serde_json::{Value, json};
+use std::os::unix::process::CommandExt as _;
 
 /// Finding B3: `par run` and `par tool call` next to a server needed a key, or were refused.
 #[test]
@@ -94,4 +95,31 @@ fn a_tool_that_is_not_offered_is_explained_to_people() {
     };
     assert!(card("hidden").contains("`hidden` was loaded, but no policy permits"), "{}", card("hidden"));
     assert!(!card("kernel").contains("was loaded"), "{}", card("kernel"));
+}
+
+/// Users of the host reach only the installed service: every place says so.
+#[test]
+fn a_home_that_is_not_the_service_says_that_other_users_need_a_key() {
+    let home = TestHome::init();
+    let before = std::fs::read_to_string(home.path("etc/par.toml")).expect("text");
+    home.configure(&format!(
+        "{before}\n[auth.os_users]\ndaemon = {{ user = \"ana\", role = \"approver\" }}\n"
+    ));
+    let told = home.expect(0, &["config", "check"]);
+    assert!(told.contains("`auth.os_users`: daemon has no way in"), "{told}");
+    assert!(told.contains("installed service") && told.contains("PAR_KEY"), "{told}");
+    let server = home.serve();
+    assert!(server.log().contains("daemon has no way in"), "{}", server.log());
+    if !is_root() {
+        return;
+    }
+    for args in [vec!["approval", "list"], vec!["run", "health_check()"]] {
+        let refused = home.command(&args).uid(1).gid(1).output();
+        let Ok(refused) = refused else {
+            eprintln!("skipped: another user cannot start the test's program");
+            return;
+        };
+        let told = text(&refused.stderr);
+        assert!(!refused.status.success() && told.contains("installed service"), "{args:?}: {told}");
+    }
 }

@@ -42,6 +42,8 @@ fn a_program_becomes_a_tool_with_its_rule_and_cases_by_one_command() {
         "  allow  operator and admin may call lines_of on",
         "  deny   viewer and approver may not call lines_of",
         "par reload",
+        // A model may be configured: the command that needs none, on a file and not a folder.
+        &format!("par tool call lines_of '{{\"path\":\"{site}/index.html\"}}'"),
     ] {
         assert!(told.contains(line), "{line:?} in {told}");
     }

@@ -83,5 +83,11 @@ fn a_person_alone_deploys() {
     let asked: Value =
         serde_json::from_str(home.expect(0, &["approval", "list", "--json"]).trim()).expect("one");
     let own = home.approve(asked["id"].as_str().expect("id"), &[]);
-    assert_eq!(own.status.code(), Some(3), "{}", text(&own.stderr));
+    let told = text(&own.stderr);
+    assert_eq!(own.status.code(), Some(3), "{told}");
+    for part in
+        ["the group `release` must", "has no member", "[groups]\n    release = [\"USER\"]", "par reload"]
+    {
+        assert!(told.contains(part), "{part:?} in {told}");
+    }
 }

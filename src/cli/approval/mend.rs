@@ -12,7 +12,10 @@ use serde_json::Value;
 pub(super) fn with_mend(fail: Fail, source: &ApprovalSource, approval: &Value) -> Fail {
     let groups = approval.get("groups").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let groups: Vec<&str> = groups.iter().filter_map(Value::as_str).collect();
-    let is_of_group = fail.code == exit::DENIED && groups.iter().any(|group| fail.what.contains(group));
+    // No membership of their own lets a requester approve: the reason names what would.
+    let is_of_group = fail.code == exit::DENIED
+        && fail.what.starts_with("only a user in the group")
+        && groups.iter().any(|group| fail.what.contains(group));
     if !is_of_group {
         return fail;
     }

@@ -38,4 +38,4 @@ pub(super) use reading::{NOTHING, check_readable, is_new};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};
 pub(super) use runtime::runtime;
 pub(super) use secrets::{load_secrets, model_keys, secrets};
-pub(super) use users::{HostUser, user};
+pub(super) use users::{HostUser, unreachable, user};

@@ -2,7 +2,10 @@
 
 use crate::cli::exit::Fail;
 use crate::config::Config;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Items of one folder that are looked at for an example.
+const LOOKED_AT_MAX: usize = 256;
 
 /// A file or folder that exists.
 pub(in crate::cli) struct FoundPlace {
@@ -43,13 +46,32 @@ impl FoundPlace {
         Ok(Self { written: trimmed.to_owned(), real, in_rule, in_cases })
     }
 
-    /// A file to try a call on: the first regular file of the folder, if it has one.
+    /// A file to try a call on: itself, or the first regular file that is found in the folder.
     pub(super) fn example(&self) -> String {
-        let items = std::fs::read_dir(&self.real).into_iter().flatten().flatten();
-        let is_file = |item: &std::fs::DirEntry| item.file_type().is_ok_and(|kind| kind.is_file());
-        let first = items.filter(is_file).map(|item| item.path()).min();
-        first.as_ref().unwrap_or(&self.real).display().to_string()
+        match self.real.is_dir() {
+            true => first_file(&self.real, 3).unwrap_or_else(|| self.real.join("FILE")),
+            false => self.real.clone(),
+        }
+        .display()
+        .to_string()
     }
+}
+
+/// The first regular file in `folder`, or in a folder at most `depth` levels below it.
+fn first_file(folder: &Path, depth: usize) -> Option<PathBuf> {
+    let items = std::fs::read_dir(folder).into_iter().flatten().flatten().take(LOOKED_AT_MAX);
+    let kinds = items.filter_map(|item| Some((item.file_type().ok()?, item.path())));
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for (kind, path) in kinds {
+        match (kind.is_file(), kind.is_dir()) {
+            (true, _) => files.push(path),
+            (_, true) => folders.push(path),
+            _ => {}
+        }
+    }
+    folders.sort();
+    let below = || depth.checked_sub(1).and_then(|left| folders.iter().find_map(|one| first_file(one, left)));
+    files.into_iter().min().or_else(below)
 }
 
 fn unknown(config: &Config, name: &str) -> Fail {

@@ -86,7 +86,7 @@ impl NewTool {
             next: vec![
                 "par reload    # if a server runs".to_owned(),
                 format!("par tool show {name}"),
-                format!("par run '{}'", self.example(&about, &reads, &arguments)),
+                self.example(&about, &reads, &arguments),
             ],
             ..Proposal::default()
         };
@@ -252,19 +252,29 @@ impl NewTool {
         cases
     }
 
-    /// A call to try, as `par run` takes it.
+    /// A command that calls the tool. It needs no model.
     fn example(&self, about: &ToolAbout, reads: &[FoundPlace], arguments: &[CallArgument]) -> String {
-        let argument = |(name, kind): &CallArgument| match (*kind, about) {
-            ("integer", _) => format!("{name}=1"),
+        let value = |name: &str, kind: &str| match (kind, about) {
+            ("integer", _) => Value::from(1),
             (_, ToolAbout::Path) if name == "path" => {
-                let path = reads.first().map_or_else(String::new, FoundPlace::example);
-                format!("{name}=\"{path}\"")
+                Value::from(reads.first().map_or_else(String::new, FoundPlace::example))
             }
-            _ => format!("{name}=\"…\""),
+            _ => Value::from("…"),
         };
-        let arguments: Vec<String> = arguments.iter().map(argument).collect();
-        format!("{}({})", self.name, arguments.join(", "))
+        let arguments: Map<String, Value> =
+            arguments.iter().map(|(name, kind)| (name.clone(), value(name, kind))).collect();
+        match arguments.is_empty() {
+            true => format!("par tool call {}", self.name),
+            false => {
+                format!("par tool call {} {}", self.name, in_shell(&Value::from(arguments).to_string()))
+            }
+        }
     }
+}
+
+/// The words as one word of a shell.
+fn in_shell(words: &str) -> String {
+    format!("'{}'", words.replace('\'', r"'\''"))
 }
 
 fn is_word(name: &str) -> bool {

@@ -14,13 +14,14 @@ use super::{audit, compose, init, remote, reply, show};
 use crate::agent::RunReply;
 use crate::config::{Config, Home};
 use crate::egress::Client;
-use crate::ledger;
+use crate::ledger::{self, Lock};
 use crate::types::Secret;
 use clap::Args;
 use key::TourKey;
 use next::NextSteps;
 use serde_json::json;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
 
 /// The messages to send: a question, then an attempt that a hostile model would make.
 const MESSAGES: [&str; 2] = ["how is this server doing?", "read_file(path=\"/etc/shadow\")"];
@@ -48,12 +49,29 @@ impl Quickstart {
         if self.once {
             // Any free port: another server may listen on the usual one.
             config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        } else if is_usual_and_taken(&config) {
+            show::line(&format!(
+                "{} is in use by another program: this server takes a free port. To choose one, change `listen` below \
+                 `[server]` in {}.",
+                config.listen,
+                config.home.file().display()
+            ))?;
+            config.listen.set_port(0);
         }
         let once = self.once;
         supervise(config, "quickstart", async move |serving: &Serving, signals| {
             tour(serving, signals, once, &next).await
         })
     }
+}
+
+/// Whether the address is the shipped one and another program listens there. If a server of this
+/// home does, the start says so.
+fn is_usual_and_taken(config: &Config) -> bool {
+    let usual = SocketAddr::from(([127, 0, 0, 1], 7117));
+    let is_taken =
+        || TcpListener::bind(config.listen).is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+    config.listen == usual && Lock::holder(&compose::files(config)).is_none() && is_taken()
 }
 
 async fn tour(serving: &Serving, mut signals: Signals, once: bool, next: &NextSteps) -> Result<u8, Fail> {

@@ -4,7 +4,7 @@ use super::known;
 use super::server::Server;
 use crate::cli::exit::{self, Fail};
 use crate::cli::{compose, show};
-use crate::config::{Home, client_key, socket_folders};
+use crate::config::{Home, client_key, closed_to_others, socket_folders};
 use crate::egress::Client;
 use crate::http::ask_socket_path;
 use crate::ledger::{Files, Lock, LockError};
@@ -59,6 +59,12 @@ impl AskPath {
         }
         found
     }
+
+    /// Whether this user can neither ask a server of the home nor look whether one runs.
+    fn is_closed_in(&self, home: &Home) -> bool {
+        let is_denied = |e: &std::io::Error| e.kind() == ErrorKind::PermissionDenied;
+        matches!(self, Self::Closed) && std::fs::read_dir(&home.data).is_err_and(|e| is_denied(&e))
+    }
 }
 
 impl HomeServer {
@@ -73,7 +79,9 @@ impl HomeServer {
             if let AskPath::Open(socket) = path {
                 return Ok(Self::Asking(Box::new(Server::on_socket(socket, home)?)));
             }
-            let Some(holder) = Lock::holder(&files) else { return Ok(Self::Absent) };
+            let Some(holder) = Lock::holder(&files) else {
+                return if path.is_closed_in(home) { Err(no_entry(home)) } else { Ok(Self::Absent) };
+            };
             match url_of(&holder) {
                 Some(url) if matches!(path, AskPath::Closed) || is_over(limits::ASK_WAIT_MS_MAX) => {
                     return Ok(Self::AtUrl(url));
@@ -91,6 +99,13 @@ impl HomeServer {
             std::thread::sleep(Duration::from_millis(limits::LOCK_STEP_MS));
         }
     }
+}
+
+/// The error for a user who cannot enter `data/` and whom no socket elsewhere lets in.
+fn no_entry(home: &Home) -> Fail {
+    let why = closed_to_others(&home.data)
+        .unwrap_or_else(|| "no server answers in the runtime folder: start the service".to_owned());
+    Fail::new(exit::UNAUTHENTICATED, format!("this user may not use the home {}: {why}", home.root.display()))
 }
 
 /// The error if the holder of the ledger neither serves nor ends.

@@ -72,7 +72,13 @@ fn note_upgrade(home: &Home) {
 fn in_use(config: &Config, error: &std::io::Error) -> Fail {
     match Lock::holder(&compose::files(config)) {
         Some(holder) => Fail::failed(LockError::Held(holder)),
-        None => Fail::usage(format!("`server.listen`: {}: {error}", config.listen)),
+        None => Fail::usage(format!(
+            "`server.listen`: {}: {error}: choose another port with `listen = \"{}:PORT\"` below `[server]` in {}, or \
+             with PAR_SERVER__LISTEN for one start",
+            config.listen,
+            config.listen.ip(),
+            config.home.file().display()
+        )),
     }
 }
 

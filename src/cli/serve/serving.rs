@@ -52,6 +52,9 @@ impl Serving {
             bounds: Bounds::default(),
         };
         let (data, users) = (&self.config.home.data, compose::os_users(&self.config)?);
+        if let Some(note) = compose::unreachable(&self.config).filter(|_| passed.ask.is_empty()) {
+            tracing::warn!("{note}");
+        }
         let admin = http::admin::Socket::open(data, users.clone(), passed.admin)
             .map_err(|e| Fail::usage(format!("the admin socket: {e}")))?;
         let ask =

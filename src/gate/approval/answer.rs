@@ -3,7 +3,7 @@
 //! Answers, time-outs and the decisions that spend an answer run one at a time: each reads the
 //! ledger and appends before the next reads it, so exactly one of two concurrent ones counts.
 
-use super::error::{AnswerError, NotMember};
+use super::error::{AnswerError, NotMember, OtherMember, OtherNeeded};
 use super::view::{Approval, approval_view, find};
 use crate::auth::{Principal, Source, key_names};
 use crate::gate::mint::granted::Granted;
@@ -136,7 +136,14 @@ impl Gate {
         // A key without a user has only itself as its identity.
         let is_same_user = by.user().is_some() && by.user() == requested.requester_user.as_deref();
         if !requested.groups.is_empty() && (is_same_user || by.id() == requested.requester) {
-            return Err(AnswerError::OwnRequest);
+            let (groups, user) = (rules.bundle.groups(), by.user());
+            let needed = requested.groups.iter().map(|group| OtherMember {
+                group: group.clone(),
+                exists: groups.has_other(group, user),
+                is_own: user.is_some_and(|user| groups.holds(group, user)),
+            });
+            let (groups, user) = (needed.collect(), user.map(str::to_owned));
+            return Err(AnswerError::OwnRequest(OtherNeeded { groups, user }));
         }
         let holds = |group: &str| by.user().is_some_and(|user| rules.bundle.groups().holds(group, user));
         if let Some(group) = requested.groups.iter().find(|group| !holds(group)) {

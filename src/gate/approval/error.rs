@@ -20,8 +20,8 @@ pub enum AnswerError {
     #[error(transparent)]
     MayNot(Box<Refused>),
     /// The answer comes from the requester.
-    #[error("the requester cannot approve: another user in the group must")]
-    OwnRequest,
+    #[error("{0}")]
+    OwnRequest(OtherNeeded),
     /// The answer comes from a user outside this group.
     #[error("{0}")]
     NotInGroup(NotMember),
@@ -86,6 +86,51 @@ impl fmt::Display for NotMember {
     }
 }
 
+/// The groups that another user than the requester must answer from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherNeeded {
+    /// Each group that must approve.
+    pub groups: Vec<OtherMember>,
+    /// The requester, if the credential names a user.
+    pub user: Option<String>,
+}
+
+/// A group that must approve, seen by the requester.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherMember {
+    /// The group.
+    pub group: String,
+    /// Whether it has a member other than the requester.
+    pub exists: bool,
+    /// Whether the requester is a member.
+    pub is_own: bool,
+}
+
+impl fmt::Display for OtherNeeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named: Vec<String> = self.groups.iter().map(|one| format!("`{}`", one.group)).collect();
+        let kind = if named.len() == 1 { "the group" } else { "each of the groups" };
+        write!(f, "the requester cannot approve: another user in {kind} {} must", named.join(" and "))?;
+        let empty: Vec<&OtherMember> = self.groups.iter().filter(|one| !one.exists).collect();
+        if empty.is_empty() {
+            return Ok(());
+        }
+        let which: Vec<String> = empty.iter().map(|one| format!("`{}`", one.group)).collect();
+        let has = if which.len() == 1 { "has" } else { "have" };
+        let no = if empty.iter().any(|one| one.is_own) { "no other member" } else { "no member" };
+        write!(f, ", and {} {has} {no}: write in par.toml\n\n    [groups]\n", which.join(" and "))?;
+        for one in empty {
+            let own = self.user.as_ref().filter(|_| one.is_own).map(|user| format!("{}, ", json!(user)));
+            writeln!(f, "    {} = [{}\"USER\"]", key(&one.group), own.unwrap_or_default())?;
+        }
+        f.write_str(
+            "\nwith another person as USER: the user that a key names (`par key create NAME --role approver \
+             --user USER`), or `os:NAME` for a user of this host. Then run `par reload`: PAR asks about the call \
+             again, under another id",
+        )
+    }
+}
+
 /// A key of TOML, quoted if it is not a bare one.
 fn key(name: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
@@ -100,7 +145,38 @@ impl<E: Into<ReadError>> From<E> for AnswerError {
 
 #[cfg(test)]
 mod tests {
-    use super::NotMember;
+    use super::{NotMember, OtherMember, OtherNeeded};
+
+    /// The requester learns which group must approve, and how someone else gets into an empty one.
+    #[test]
+    fn a_requester_reads_which_group_is_missing_a_member() {
+        let check = |groups: &[(&str, bool, bool)], expect: &str| {
+            let groups = groups.iter().map(|(group, exists, is_own)| OtherMember {
+                group: (*group).to_owned(),
+                exists: *exists,
+                is_own: *is_own,
+            });
+            let told = OtherNeeded { groups: groups.collect(), user: Some("os:root".to_owned()) };
+            let told = told.to_string();
+            assert!(told.starts_with(expect), "{told}");
+            assert_eq!(told.ends_with(" must"), expect.ends_with(" must"), "{told}");
+        };
+        check(
+            &[("release", true, true)],
+            "the requester cannot approve: another user in the group `release` must",
+        );
+        check(
+            &[("release", false, false)],
+            "the requester cannot approve: another user in the group `release` must, and `release` has no member: \
+             write in par.toml\n\n    [groups]\n    release = [\"USER\"]\n\nwith another person as USER: ",
+        );
+        check(
+            &[("release", false, true), ("night shift", false, false)],
+            "the requester cannot approve: another user in each of the groups `release` and `night shift` must, \
+             and `release` and `night shift` have no other member: write in par.toml\n\n    [groups]\n    \
+             release = [\"os:root\", \"USER\"]\n    \"night shift\" = [\"USER\"]\n\nwith another",
+        );
+    }
 
     /// B1: who may not answer reads the lines that would allow it.
     #[test]

@@ -2,7 +2,7 @@
 
 use super::words::FailureCode;
 use crate::auth::AdminDoor;
-use crate::config::socket_folders;
+use crate::config::{closed_to_others, socket_folders};
 use crate::types::json::parse_strict;
 use crate::types::limits;
 use serde_json::{Value, json};
@@ -80,7 +80,8 @@ fn connect(data: &Path) -> Result<UnixStream, AdminError> {
         Some(e) => match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AdminError::NotRunning,
             io::ErrorKind::PermissionDenied => {
-                AdminError::Refused("this user may not use the admin socket".to_owned())
+                let why = closed_to_others(data).map_or_else(String::new, |why| format!(": {why}"));
+                AdminError::Refused(format!("this user may not use the admin socket{why}"))
             }
             _ => AdminError::Io(e),
         },

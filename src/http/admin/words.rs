@@ -193,7 +193,7 @@ impl From<&AnswerError> for FailureCode {
         match error {
             AnswerError::Unknown => Self::NotFound,
             AnswerError::MayRun | AnswerError::MayNot(_) => Self::Forbidden,
-            AnswerError::OwnRequest => Self::OwnRequest,
+            AnswerError::OwnRequest(_) => Self::OwnRequest,
             AnswerError::NotInGroup(_) => Self::NotInGroup,
             AnswerError::Expired => Self::Expired,
             AnswerError::Answered(_) => Self::Answered,

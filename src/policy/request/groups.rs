@@ -30,6 +30,12 @@ impl Groups {
         self.0.get(group).is_none_or(BTreeSet::is_empty)
     }
 
+    /// Whether `group` has a member other than `user`.
+    #[must_use]
+    pub fn has_other(&self, group: &str, user: Option<&str>) -> bool {
+        self.0.get(group).is_some_and(|users| users.iter().any(|one| Some(one.as_str()) != user))
+    }
+
     /// Whether `group` is defined, even without members.
     pub(in crate::policy) fn has(&self, group: &str) -> bool {
         self.0.contains_key(group)
