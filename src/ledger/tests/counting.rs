@@ -87,6 +87,39 @@ proptest! {
     }
 }
 
+/// Queries, and which of the three runs they find.
+const WANTED: &[(&str, &[usize])] = &[
+    ("", &[0, 1, 2]),
+    ("nginx", &[0, 2]),
+    ("\"nginx is\"", &[2]),
+    ("ngin*", &[0, 2]),
+    ("ben", &[0, 2]),
+    ("deploy", &[]),
+    ("-deploy", &[0, 1, 2]),
+    ("\"log deploy\"", &[]),
+    ("user:ben", &[0, 2]),
+    ("user:root", &[1]),
+    ("user:ops-ci", &[]),
+    ("-user:ben", &[1]),
+    ("ops-ci", &[0, 2]),
+    ("root", &[1]),
+    ("key:ops-ci", &[0, 2]),
+    ("key:ZcTr354w nginx -tool:service_restart", &[0]),
+    ("principal:os:root", &[1]),
+    ("tool:service_*", &[2]),
+    ("tool:read_file", &[0, 1]),
+    ("tool:read", &[]),
+    ("tool:read_file tool:service_restart", &[0, 1, 2]),
+    ("decision:deny", &[2]),
+    ("-decision:deny", &[0, 1]),
+    ("status:done", &[0, 1, 2]),
+    ("status:ok", &[0, 1]),
+    ("kind:call.result", &[0, 1]),
+    ("since:2100-01-01", &[]),
+    ("until:2100-01-01 nginx", &[0, 2]),
+    ("nothing like it", &[]),
+];
+
 /// Runs are found by words of the question, by names, tools and outcomes, and not by words that
 /// were erased (A9). The tools that a run was offered are not words of it.
 #[test]
@@ -123,38 +156,8 @@ fn runs_are_found_by_what_people_know_of_them() {
         found.sort_unstable();
         found
     };
-    for (query, expect) in [
-        ("", &[0, 1, 2][..]),
-        ("nginx", &[0, 2]),
-        ("\"nginx is\"", &[2]),
-        ("ngin*", &[0, 2]),
-        ("ben", &[0, 2]),
-        ("deploy", &[]),
-        ("-deploy", &[0, 1, 2]),
-        ("\"log deploy\"", &[]),
-        ("user:ben", &[0, 2]),
-        ("user:root", &[1]),
-        ("user:ops-ci", &[]),
-        ("-user:ben", &[1]),
-        ("ops-ci", &[0, 2]),
-        ("root", &[1]),
-        ("key:ops-ci", &[0, 2]),
-        ("key:ZcTr354w nginx -tool:service_restart", &[0]),
-        ("principal:os:root", &[1]),
-        ("tool:service_*", &[2]),
-        ("tool:read_file", &[0, 1]),
-        ("tool:read", &[]),
-        ("tool:read_file tool:service_restart", &[0, 1, 2]),
-        ("decision:deny", &[2]),
-        ("-decision:deny", &[0, 1]),
-        ("status:done", &[0, 1, 2]),
-        ("status:ok", &[0, 1]),
-        ("kind:call.result", &[0, 1]),
-        ("since:2100-01-01", &[]),
-        ("until:2100-01-01 nginx", &[0, 2]),
-        ("nothing like it", &[]),
-    ] {
-        assert_eq!(found(query), expect, "{query}");
+    for (query, expect) in WANTED {
+        assert_eq!(found(query), *expect, "{query}");
     }
     let mut sorted: Vec<&str> = runs.iter().map(RunId::as_str).collect();
     sorted.sort_unstable();
