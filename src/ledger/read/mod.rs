@@ -10,8 +10,8 @@
 //! # Layout
 //!
 //! `error` · `alarm` wakes the thread that verifies · `segments` holds the connections to the files
-//! · `rows` reads single rows · `schema` compares a database with its migrations · `reader` is the interface for other rooms ·
-//! `unverified` returns what does not verify.
+//! · `rows` reads single rows · `schema` compares a database with its migrations · `reader` is the
+//! interface for other rooms · `unverified` returns what does not verify.
 
 mod error;
 mod alarm;
