@@ -164,13 +164,17 @@ fn table(rows: &[Value]) -> Result<(), Fail> {
         Column::Words("message"),
     ]);
     for row in rows {
+        let message = match word(row, "/damaged") {
+            seq if seq.is_empty() => word(row, "/message"),
+            seq => format!("entry {seq} does not verify: {}", word(row, "/message")),
+        };
         table.push(vec![
             word(row, "/run").into(),
             Cell::written_time(&word(row, "/started"), &screen),
             Cell::outcome(&word(row, "/status")),
             word(row, "/who").into(),
             word(row, "/calls").into(),
-            word(row, "/message").into(),
+            message.trim_end_matches(": ").into(),
         ]);
     }
     table.print(&screen)

@@ -178,7 +178,7 @@ impl Gate {
     /// Decides a call that could not be prepared: a deny of this `class` that names the obstacle.
     ///
     /// If the rules deny the call as it stands, they are the reason: a caller without a permit does
-    /// not learn what this host lacks for it, and is not sent to mend it.
+    /// not learn what is missing on this host, and is not sent to mend it.
     pub fn deny_unprepared(
         &self,
         context: &CallContext<'_>,

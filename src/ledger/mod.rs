@@ -65,7 +65,7 @@ pub use handle::Ledger;
 pub use payload::{PreviousLog, SetAsideFile};
 pub use projection::{Projection, Row};
 pub use query::{Coverage, Filter, Follower, HeaderPage, Index, IndexError, Order, QueryError};
-pub use read::{ReadError, Reader, Stored};
+pub use read::{ReadError, Reader, Stored, Unverified};
 pub use redact::{Erasure, RedactError, Redacted, Targets};
 pub use tree::{Head, proof};
 pub use verify::{

@@ -166,15 +166,15 @@ fn bytes_that_were_put_back_do_not_undo_the_finding() {
     assert_eq!(home.serve().run(&key, "health_check()").status, 200);
 }
 
-/// A command that acts without a server verifies the newest entries first: it refuses, names the way
-/// out, and records what it found. The stranger's finding 2.
+/// A command that acts without a server verifies the newest entries first: it refuses, names the
+/// way out, and records what it found.
 #[test]
 fn a_command_without_a_server_refuses_to_act_on_a_damaged_ledger() {
     let damaged = |fill: &dyn Fn(&TestHome)| {
         let home = TestHome::init();
         home.configure("[paths]\nlogs = \"/var/log\"\n");
         fill(&home);
-        flip(&home.path("data/ledger.db"), 3);
+        flip(&home.path("data/ledger.db"), 1);
         home
     };
     for args in [
@@ -190,7 +190,7 @@ fn a_command_without_a_server_refuses_to_act_on_a_damaged_ledger() {
         let kinds = after.iter().skip(before).map(|header| header["kind"].as_str().expect("kind"));
         assert_eq!(kinds.collect::<Vec<_>>(), ["ledger.damage"], "{args:?}");
         // The finding is on record: it holds even if the byte is put back.
-        flip(&home.path("data/ledger.db"), 3);
+        flip(&home.path("data/ledger.db"), 1);
         refuses(&home, args);
     }
 }
@@ -216,32 +216,26 @@ fn an_approval_is_not_answered_on_a_damaged_ledger_without_a_server() {
 }
 
 /// A read that meets a damaged entry makes the server read-only, long before the next round of its
-/// verification. The stranger's finding 3.
+/// verification.
 #[test]
 fn a_read_that_meets_damage_makes_the_server_read_only() {
     let home = TestHome::init();
     let key = home.key("ops", "admin");
-    for read in ["/audit/entries/4", "/audit?q=words", "/runs?q=words"] {
-        let server = home.serve();
-        until("the ledger is verified", || {
-            text(&server.send("GET", "/readyz", "", b"").body) == "ready\nledger: ok\n"
-        });
-        flip(&home.path("data/ledger.db"), 4);
-        assert!(!is_broken(&server));
-        let _read = server.get(&key, read);
-        until("the read is heard", || is_broken(&server));
-        let refused = server.run(&key, "health_check()").json();
-        assert_eq!(refused["code"], "ledger_damaged", "{read}");
-        let health = server.get(&key, "/health").json();
-        assert_eq!(health["ledger"]["verification"]["entry"], 4, "{read}: {health}");
-        assert_eq!(server.stop(), Some(0));
-        home.expect(0, &["audit", "renew", "--reason", "a test"]);
-        home.key("ops", "admin");
-    }
+    let server = home.serve();
+    until("the ledger is verified", || {
+        text(&server.send("GET", "/readyz", "", b"").body) == "ready\nledger: ok\n"
+    });
+    flip(&home.path("data/ledger.db"), 4);
+    assert!(!is_broken(&server));
+    let _read = server.get(&key, "/audit/entries/4");
+    until("the read is heard", || is_broken(&server));
+    assert_eq!(server.run(&key, "health_check()").json()["code"], "ledger_damaged");
+    let health = server.get(&key, "/health").json();
+    assert_eq!(health["ledger"]["verification"]["entry"], 4, "{health}");
+    assert_eq!(server.stop(), Some(0));
 }
 
-/// A few new entries are verified within seconds, and the badge counts them against all. The
-/// stranger's finding 19.
+/// A few new entries are verified within seconds, and the badge counts them against all.
 #[test]
 fn a_few_new_entries_are_verified_at_once() {
     let home = TestHome::init();
@@ -260,4 +254,60 @@ fn a_few_new_entries_are_verified_at_once() {
     assert_eq!(server.run(&key, "health_check()").status, 200);
     until("the new entries are verified", || verified().0 > Some(size) && verified().0 == verified().1);
     assert_eq!(server.stop(), Some(0));
+}
+
+/// Lists, pages and exports go on in a damaged ledger, and mark the entry.
+#[test]
+fn a_damaged_entry_is_marked_and_hides_no_other() {
+    let home = TestHome::init();
+    let key = home.key("ops", "admin");
+    let server = home.serve();
+    for word in ["errors", "health_check()"] {
+        assert_eq!(server.run(&key, word).status, 200);
+    }
+    let asked = home.entries(&["kind:run.request"])[0]["seq"].as_u64().expect("seq");
+    let login = format!("{}Accept: text/html\r\n", log_in(&server, &key));
+    flip(&home.path("data/ledger.db"), asked);
+    let (marked, shown) = (format!("entry {asked} does not verify"), "health_check()");
+    let page = |path: &str| {
+        let answer = server.send("GET", path, &login, b"");
+        (answer.status, text(&answer.body))
+    };
+    for (path, words) in [("/ui/runs", marked.as_str()), ("/ui/runs", shown), ("/ui/", shown)] {
+        let (status, body) = page(path);
+        assert!(status == 200 && body.contains(words), "{path} {status}: {body}");
+    }
+    let (status, body) = page(&format!("/ui/audit/{asked}"));
+    assert!(status == 200 && body.contains("does not verify") && body.contains("Stored payload"), "{body}");
+    assert_eq!(page(&format!("/ui/audit/{}", asked + 1)).0, 200);
+    assert_eq!(page("/ui/audit").0, 200);
+    assert!(page("/ui/audit/999999").1.starts_with("<!DOCTYPE html>"), "an error in a browser is a page");
+    let runs = server.get(&key, "/runs").json();
+    assert_eq!(runs["items"][1]["damaged"], asked, "{runs}");
+    let entry = server.get(&key, &format!("/audit/entries/{asked}")).json();
+    assert!(entry["damaged"].is_string() && entry["payload"].is_string(), "{entry}");
+    assert_eq!(server.get(&key, "/audit?q=words").status, 200);
+    until("the reads are heard", || is_broken(&server));
+    let refused = home.par(&["login"]);
+    let says = text(&refused.stderr);
+    assert!(!refused.status.success() && says.contains("no approval can be answered"), "{says}");
+    the_files_are_read_too(&home, asked);
+    assert_eq!(server.stop(), Some(0));
+    the_files_are_read_too(&home, asked);
+}
+
+fn the_files_are_read_too(home: &TestHome, asked: u64) {
+    let card = home.expect(5, &["audit", "show", &asked.to_string()]);
+    assert!(card.contains("does not verify: "), "{card}");
+    assert!(home.expect(0, &["audit", "show"]).contains("does not verify"));
+    let file = home.path("export.jsonl");
+    let out = file.to_str().expect("path");
+    let why = home.par(&["audit", "export", "--out", out]);
+    let says = text(&why.stderr);
+    assert_eq!(why.status.code(), Some(5), "{says}");
+    assert!(says.contains(&format!("entry {asked} does not verify")), "{says}");
+    let checked = home.par(&["audit", "verify", "--export", out]);
+    let says = text(&checked.stderr);
+    assert!(checked.status.code() == Some(5) && says.contains(&format!("line {}", asked + 2)), "{says}");
+    std::fs::remove_file(&file).expect("removed");
 }

@@ -276,7 +276,7 @@ fn a_verification_may_continue_from_the_last_one() {
 }
 
 #[test]
-fn a_home_made_anew_at_a_known_place_says_how_its_log_is_accepted() {
+fn a_home_made_again_at_a_known_place_says_how_its_log_is_accepted() {
     let person = tempfile::tempdir().expect("folder");
     let home = TestHome::init();
     let verify = || {
@@ -293,7 +293,7 @@ fn a_home_made_anew_at_a_known_place_says_how_its_log_is_accepted() {
     assert_eq!(code, Some(5), "{said}");
     let key = home.expect(0, &["audit", "key"]);
     let mend = format!("par audit trust {} --key {}", home.path("data").display(), key.trim());
-    assert!(said.contains("If this home was made anew") && said.contains(&mend), "{said}");
+    assert!(said.contains("If this home was made again") && said.contains(&mend), "{said}");
     let mut trust = home.command(&["audit", "trust", home.path("data").to_str().expect("path"), "--key"]);
     assert!(trust.arg(key.trim()).env("HOME", person.path()).status().expect("par starts").success());
     assert_eq!(verify().0, Some(0));

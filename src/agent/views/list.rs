@@ -83,6 +83,9 @@ pub struct RunRow {
     pub first_seq: u64,
     /// The number of the entry of its reply.
     pub reply_seq: Option<u64>,
+    /// An entry of the run that does not verify: what it would say is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<u64>,
 }
 
 /// Why runs were not listed.
@@ -250,10 +253,15 @@ fn row(
 ) -> Result<RunRow, ReadError> {
     let KnownRun { id, owner, first, reply, status } = known;
     let damaged = || ReadError::Damaged(first, "state.db names a run that the ledger does not".to_owned());
-    let asked = header(ledger, first)?.filter(|header| header.str("run") == Some(&id)).ok_or_else(damaged)?;
-    let answered = reply.map(|seq| header(ledger, seq)).transpose()?.flatten();
-    let (started_us, ended_us) =
-        (asked.u64("wall_us").unwrap_or(0), answered.as_ref().and_then(|header| header.u64("wall_us")));
+    let mut met = None;
+    let of_run = |found: Option<Header>| {
+        found.filter(|header| header.str("run") == Some(&id)).map(Some).ok_or_else(damaged)
+    };
+    let asked = unless_damaged(header(ledger, first).and_then(of_run), &mut met)?;
+    let answered = reply.map(|seq| unless_damaged(header(ledger, seq), &mut met)).transpose()?.flatten();
+    let at_us = |header: &Option<Header>| header.as_ref().and_then(|header| header.u64("wall_us"));
+    let (started_us, ended_us) = (at_us(&asked).unwrap_or(0), at_us(&answered));
+    let message = asked.as_ref().map(|asked| unless_damaged(message(ledger, asked), &mut met)).transpose()?;
     let (key, user) = match names.of(&owner) {
         Some((key, user)) => (Some(key.to_owned()), user.map(ToOwned::to_owned)),
         None => (None, owner.strip_prefix("os:").map(ToOwned::to_owned)),
@@ -267,7 +275,7 @@ fn row(
         key,
         user,
         principal: owner,
-        message: message(ledger, &asked)?,
+        message: message.flatten(),
         started: Wall(started_us).rfc3339(),
         ended: ended_us.map(|us| Wall(us).rfc3339()),
         started_us,
@@ -279,7 +287,22 @@ fn row(
         tools: line.tools,
         first_seq: first,
         reply_seq: reply,
+        damaged: met,
     })
+}
+
+/// One damaged entry does not hide the others: its number goes into `met`.
+fn unless_damaged<T>(
+    read: Result<Option<T>, ReadError>,
+    met: &mut Option<u64>,
+) -> Result<Option<T>, ReadError> {
+    match read {
+        Err(ReadError::Damaged(seq, _)) => {
+            met.get_or_insert(seq);
+            Ok(None)
+        }
+        read => read,
+    }
 }
 
 fn header(ledger: &Ledger, seq: u64) -> Result<Option<Header>, ReadError> {

@@ -8,7 +8,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::{compose, query, show};
 use crate::config::{Config, Home};
-use crate::ledger::{Coverage, Files, Filter, Header, HeaderPage, Index, Order, Reader, Stored};
+use crate::ledger::{Coverage, Files, Filter, Header, HeaderPage, Index, Order, Reader, Stored, Unverified};
 use crate::types::{limits, text};
 use clap::Args;
 use serde_json::json;
@@ -137,6 +137,9 @@ fn index_of(files: &Files, is_long: bool) -> Option<Index> {
 
 /// Prints one entry: for a person what it says, as JSON the whole record.
 pub(super) fn one(seq: u64, source: &EntrySource<'_>, is_json: bool) -> Result<u8, Fail> {
+    if let Some(unverified) = source.unverified(seq)? {
+        return damaged(&unverified, is_json);
+    }
     let stored = source.entry(seq)?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
     if is_json {
@@ -156,4 +159,23 @@ fn record(stored: &Stored) -> Result<(), Fail> {
     };
     let leaf = stored.leaf().hex();
     show::json(&json!({ "header": stored.header.fields, "leaf": leaf, "payload": payload }))
+}
+
+/// Prints what is stored of an entry that does not verify.
+fn damaged(entry: &Unverified, is_json: bool) -> Result<u8, Fail> {
+    let Unverified { seq, what, header, payload } = entry;
+    let as_text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let payload = payload.as_ref().map(|(_, body)| as_text(body));
+    if is_json {
+        show::json(
+            &json!({ "seq": seq, "damaged": what, "header_bytes": as_text(header), "payload": payload }),
+        )?;
+    } else {
+        show::line(&format!("entry {seq}: does not verify: {}", text::visible_line(what)))?;
+        show::line("  what is stored, and may not be what was written:")?;
+        show::line(&format!("  header   {}", text::visible_line(&as_text(header))))?;
+        let payload = payload.as_deref().unwrap_or("erased, or not to be shown");
+        show::line(&format!("  payload  {}", text::visible_line(payload)))?;
+    }
+    Ok(exit::UNVERIFIED)
 }

@@ -75,6 +75,15 @@ impl Take {
             let path = file.finish()?;
             show::note(&format!("wrote {}; recorded in entry {record}", path.display()));
         }
+        if let [first, more @ ..] = export.damaged() {
+            let more = if more.is_empty() { String::new() } else { format!(", nor do {} more", more.len()) };
+            return Err(Fail::new(
+                exit::UNVERIFIED,
+                format!(
+                    "entry {first} does not verify{more}: the export has what is stored: `par audit verify`"
+                ),
+            ));
+        }
         Ok(exit::OK)
     }
 }

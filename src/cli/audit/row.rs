@@ -1,7 +1,7 @@
 //! Entries as rows: when, what kind, who, about what, and the outcome.
 
 use super::source::EntrySource;
-use crate::cli::exit::Fail;
+use crate::cli::exit::{self, Fail};
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone};
 use crate::ledger::{Kind, Stored};
 use crate::types::clock::Wall;
@@ -29,8 +29,12 @@ pub(super) fn row(fields: &Map<String, Value>, source: &EntrySource<'_>, screen:
     let word = |name: &str| text::visible_line(fields.get(name).and_then(Value::as_str).unwrap_or_default());
     let number = |name: &str| fields.get(name).and_then(Value::as_u64);
     let seq = number("seq").unwrap_or_default();
-    let line = source.entry(seq).ok().flatten().and_then(|stored| source.line(&stored).ok());
-    let (who, what) = line.map_or_else(|| (word("principal"), String::new()), |line| (line.who, line.what));
+    let line = source.entry(seq).and_then(|stored| stored.map(|stored| source.line(&stored)).transpose());
+    let (who, what) = match line {
+        Ok(line) => line.map_or_else(|| (word("principal"), String::new()), |line| (line.who, line.what)),
+        Err(why) if why.code == exit::UNVERIFIED => (word("principal"), "does not verify".to_owned()),
+        Err(_) => (word("principal"), String::new()),
+    };
     vec![
         seq.to_string().into(),
         number("wall_us").map(|us| Cell::time(Wall(us), screen)).unwrap_or_default(),

@@ -4,7 +4,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::query::encoded;
 use crate::cli::remote::Server;
 use crate::ledger::query::{EntryLine, KeyNames, line_of};
-use crate::ledger::{Filter, Header, Order, Reader, Stored};
+use crate::ledger::{Filter, Header, Order, Reader, Stored, Unverified};
 use crate::types::text;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -34,6 +34,14 @@ impl<'a> EntrySource<'a> {
                 }
                 Ok(Some(stored))
             }
+        }
+    }
+
+    /// The entry as it is stored, if it is in files and does not verify.
+    pub(super) fn unverified(&self, seq: u64) -> Result<Option<Unverified>, Fail> {
+        match self {
+            Self::Files(reader, _) => reader.unverified(seq).map_err(damaged),
+            Self::Server(..) => Ok(None),
         }
     }
 
@@ -90,6 +98,9 @@ fn header(bytes: &[u8]) -> Result<Header, Fail> {
 /// which is not the same as erased.
 fn told(seq: u64, answer: &Value) -> Result<Stored, Fail> {
     let word = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default();
+    if let Some(what) = answer.get("damaged").and_then(Value::as_str) {
+        return Err(damaged(format!("entry {seq} does not verify: {}", text::visible_line(what))));
+    }
     let bytes = word("header_bytes").as_bytes().to_vec();
     let header = header(&bytes)?;
     if header.seq != seq {

@@ -150,12 +150,12 @@ fn same_key<'a>(
     report
 }
 
-/// What to do if `known-logs` remembers another log at this address, as after a home was made anew.
+/// What to do if `known-logs` remembers another log at this address, as after a home was made again.
 fn other_log(config: &Config, address: &str, known: Option<&VerifierKey>) -> Option<String> {
     let here = Reader::open(&compose::files(config).ledger()).ok()?.log_key().ok()?;
     let known = known.filter(|known| **known != here)?;
     Some(format!(
-        "known-logs remembers another log here, `{}`. If this home was made anew, accept its log with `par audit \
+        "known-logs remembers another log here, `{}`. If this home was made again, accept its log with `par audit \
          trust {address} --key {here}`",
         known.name()
     ))

@@ -5,6 +5,7 @@ use super::room::Room;
 use super::words::{FailureCode, Operation};
 use crate::auth::{Admitted, Principal};
 use crate::gate::{Answer, AnswerError, Approval, Gate, State};
+use crate::ledger::AppendError;
 use crate::policy::{Door, Power};
 use crate::types::{ApprovalId, clock, limits};
 use serde_json::{Map, Value, json};
@@ -54,6 +55,10 @@ fn login(room: &Room, peer: &Admitted) -> Result<Value, Failure> {
         Failure::new(FailureCode::Refused, why)
     };
     let principal = peer.answering().ok_or_else(refused)?;
+    if let Some(damage) = room.agent.ledger().damage() {
+        let why = format!("no approval can be answered: {}", AppendError::Damaged(Box::new(damage)));
+        return Err(Failure::new(FailureCode::Ledger, why));
+    }
     room.agent.gate().holds(&principal, Power::Approve, Door::SOCKET)?;
     let code = room.links.mint(principal, clock::mono_us()).map_err(failed)?;
     Ok(json!({ "code": code.as_str(), "seconds": limits::LOGIN_LINK_MS_MAX / 1_000 }))

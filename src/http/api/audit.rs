@@ -9,7 +9,7 @@ use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
 use crate::http::stream::Streams;
 use crate::ledger::query::KeyNames;
-use crate::ledger::{Filter, Kind, Order, ReadError, Stored};
+use crate::ledger::{Filter, Kind, Order, ReadError, Stored, Unverified};
 use crate::policy::Power;
 use crate::types::{limits, text};
 use axum::extract::{Path, Query, State};
@@ -62,10 +62,25 @@ pub(in crate::http) async fn show(
     let seq: u64 = seq.parse().map_err(|_| none())?;
     let read = move || {
         let ledger = app.agent.ledger();
+        if let Some(unverified) = ledger.reader().unverified(seq)? {
+            return Ok(Some(unverified_json(&unverified)));
+        }
         let names = ledger.state(key_names).map_err(ReadError::from)?;
         Ok(ledger.reader().entry(seq)?.map(|stored| entry_json(&stored, &names)))
     };
     blocking(read).await?.map(Json).ok_or_else(none)
+}
+
+/// What is stored of an entry that does not verify: `damaged` says what does not hold.
+fn unverified_json(entry: &Unverified) -> Value {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    json!({
+        "seq": entry.seq,
+        "damaged": entry.what,
+        "header_bytes": text(&entry.header),
+        "payload_state": "damaged",
+        "payload": entry.payload.as_ref().map(|(_, body)| text(body)),
+    })
 }
 
 fn entry_json(stored: &Stored, names: &KeyNames) -> Value {

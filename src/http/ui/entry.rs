@@ -5,13 +5,13 @@ use super::page::{self, Here, Page, block};
 use super::row;
 use super::state::Ui;
 use super::timeline;
-use super::visitor::Visitor;
+use super::visitor::{Scope, Visitor};
 use crate::auth::key_names;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
 use crate::ledger::query::{EntryLine, EntryTeller};
-use crate::ledger::{ReadError, Stored};
+use crate::ledger::{ReadError, Stored, Unverified};
 use crate::types::limits;
 use axum::extract::{Path, State};
 use axum::response::Html;
@@ -33,6 +33,12 @@ struct Around {
     line: EntryLine,
 }
 
+/// What is stored under a number.
+enum EntryAsStored {
+    Entry(Box<Around>),
+    Unverified(Unverified),
+}
+
 pub(super) async fn show(
     State(ui): State<Ui>,
     visitor: Visitor,
@@ -42,24 +48,63 @@ pub(super) async fn show(
     let none = || Problem::new(Code::NotFound, "no entry has this number");
     let seq: u64 = seq.parse().map_err(|_| none())?;
     let app = ui.app.clone();
-    let around = blocking(move || {
+    let found = blocking(move || {
         let reader = app.agent.ledger().reader();
+        if matches!(scope, Scope::All)
+            && let Some(unverified) = reader.unverified(seq)?
+        {
+            return Ok(Some(EntryAsStored::Unverified(unverified)));
+        }
         let Some(stored) = reader.entry(seq)? else { return Ok(None) };
         // What the visitor may not read is as if it were not there.
         if !scope.has(&app, &stored)? {
             return Ok(None);
         }
-        let before = seq.checked_sub(1).map(|seq| reader.entry(seq)).transpose()?.flatten();
-        let after = seq.checked_add(1).map(|seq| reader.entry(seq)).transpose()?.flatten();
+        // A damaged neighbour is shown on its own page.
+        let near = |seq| match reader.entry(seq) {
+            Err(ReadError::Damaged(..)) => Ok(None),
+            read => read,
+        };
+        let before = seq.checked_sub(1).map(near).transpose()?.flatten();
+        let after = seq.checked_add(1).map(near).transpose()?.flatten();
         let names = app.agent.ledger().state(key_names).map_err(ReadError::from)?;
-        let line = EntryTeller { reader, names: &names }.line(&stored.header)?;
-        Ok(Some(Around { stored, before, after, line }))
+        let line = match (EntryTeller { reader, names: &names }).line(&stored.header) {
+            Err(ReadError::Damaged(..)) => EntryLine::default(),
+            line => line?,
+        };
+        Ok(Some(EntryAsStored::Entry(Box::new(Around { stored, before, after, line }))))
     });
-    let around = around.await?.ok_or_else(none)?;
+    let found = found.await?.ok_or_else(none)?;
     let same = format!("/audit/entries/{seq}");
     let title = format!("Entry {seq}");
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Audit, title: &title, same: &same };
-    Ok(page.with(&body(&around)))
+    Ok(page.with(&match &found {
+        EntryAsStored::Entry(around) => body(around),
+        EntryAsStored::Unverified(entry) => unverified(entry),
+    }))
+}
+
+/// What is stored of an entry that does not verify.
+fn unverified(entry: &Unverified) -> Markup {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    html! {
+        div.title { h1 { "Entry " (format::count(entry.seq)) } }
+        p.notice.bad role="alert" {
+            "This entry does not verify: " (format::line(&entry.what, 400))
+            ". What follows is what is stored; it may not be what was written."
+        }
+        section aria-labelledby="bytes" {
+            h2 #bytes { "Stored header" }
+            (block(&text(&entry.header), limits::BLOCK_BYTES_MAX, "The stored header"))
+        }
+        section aria-labelledby="payload" {
+            h2 #payload { "Stored payload" }
+            @match &entry.payload {
+                Some((_, body)) => (block(&text(body), limits::BLOCK_BYTES_MAX, "The stored payload")),
+                None => p.empty { "Erased, or never shown." },
+            }
+        }
+    }
 }
 
 fn body(around: &Around) -> Markup {

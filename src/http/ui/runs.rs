@@ -170,7 +170,10 @@ pub(super) fn table(rows: &[RunRow], q: &str) -> Markup {
 fn line(run: &RunRow, q: &str) -> Markup {
     let took = run.ended_us.map(|end| format::span(end.saturating_sub(run.started_us)));
     let status = run.status.as_str();
-    let message = format::line(run.message.as_deref().unwrap_or("(not shown in a list)"), 90);
+    let message = match (run.damaged, &run.message) {
+        (Some(seq), None) => format!("entry {seq} does not verify"),
+        (_, message) => format::line(message.as_deref().unwrap_or("(not shown in a list)"), 90),
+    };
     let more = |name: &str, value: &str| {
         let q = row::with(q, name, value).unwrap_or_else(|| q.to_owned());
         link("/ui/runs", &[("q", &q)])

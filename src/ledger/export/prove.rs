@@ -2,7 +2,7 @@
 
 use super::proof_file::{Evidence, Item};
 use crate::ledger::checkpoint::{Checkpoint, Note};
-use crate::ledger::read::{ReadError, Reader, subtree};
+use crate::ledger::read::{ReadError, Reader, Unverified, subtree};
 use crate::ledger::tree::proof;
 use crate::types::Digest;
 use std::collections::HashMap;
@@ -36,15 +36,36 @@ impl Reader {
     ) -> Result<Item, ReadError> {
         let (stored, salt) = self.salted(seq)?.ok_or_else(|| ReadError::missing(seq, "the entry"))?;
         let payload = salt.zip(stored.body).filter(|_| stored.header.shows_payload());
+        Ok(Item { header: stored.bytes, payload, path: self.path(seq, size, roots)? })
+    }
+
+    /// As [`Reader::item`], for an entry that does not verify: a check of the item finds the same.
+    /// `None` if it verifies.
+    pub(super) fn unverified_item(
+        &self,
+        seq: u64,
+        size: u64,
+        roots: &mut HashMap<(u32, u64), Digest>,
+    ) -> Result<Option<Item>, ReadError> {
+        let Some(Unverified { header, payload, .. }) = self.unverified(seq)? else { return Ok(None) };
+        let payload = payload.map(|(salt, body)| (<[u8; 32]>::try_from(salt).unwrap_or_default(), body));
+        Ok(Some(Item { header, payload, path: self.path(seq, size, roots)? }))
+    }
+
+    fn path(
+        &self,
+        seq: u64,
+        size: u64,
+        roots: &mut HashMap<(u32, u64), Digest>,
+    ) -> Result<Vec<Digest>, ReadError> {
         let mut segments = self.segments();
-        let path = proof::inclusion(seq, size, &mut |height, index| {
+        proof::inclusion(seq, size, &mut |height, index| {
             if let Some(root) = roots.get(&(height, index)) {
                 return Ok(*root);
             }
             let root = subtree(&mut segments, height, index)?;
             roots.insert((height, index), root);
             Ok::<_, ReadError>(root)
-        })?;
-        Ok(Item { header: stored.bytes, payload, path })
+        })
     }
 }

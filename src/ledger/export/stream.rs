@@ -6,13 +6,14 @@
 //! signed at once and is part of the first line, so that a verifier detects missing lines.
 
 use super::error::ExportError;
+use super::proof_file::Item;
 use super::record::{FORMAT, Format, digest_of, select};
 use super::table::{COLUMNS, cells, row};
 use crate::ledger::checkpoint::{Checkpoint, Note};
 use crate::ledger::files::Files;
 use crate::ledger::payload::ExportPayload;
 use crate::ledger::query::Filter;
-use crate::ledger::read::Reader;
+use crate::ledger::read::{ReadError, Reader};
 use crate::types::Digest;
 use crate::types::json::canonical;
 use serde_json::{Value, json};
@@ -38,6 +39,8 @@ pub struct Export {
     /// Number of entries that the checkpoint covers.
     size: u64,
     roots: HashMap<(u32, u64), Digest>,
+    /// Entries that do not verify.
+    damaged: Vec<u64>,
 }
 
 impl Export {
@@ -70,7 +73,15 @@ impl Export {
             _ => row(COLUMNS.map(str::to_owned))?,
         };
         let size = size_of(&evidence.checkpoint).ok_or_else(none)?;
-        Ok(Self { reader, format, head, seqs: seqs.into_iter(), size, roots: HashMap::new() })
+        Ok(Self {
+            reader,
+            format,
+            head,
+            seqs: seqs.into_iter(),
+            size,
+            roots: HashMap::new(),
+            damaged: Vec::new(),
+        })
     }
 
     /// The file format.
@@ -87,13 +98,33 @@ impl Export {
             if self.roots.len() > ROOTS_MAX {
                 self.roots.clear();
             }
-            let item = self.reader.item(seq, self.size, &mut self.roots)?;
-            piece.extend(match self.format {
-                Format::Jsonl => line(&item.json().map_err(|e| ExportError::Failed(e.to_string()))?)?,
-                Format::Csv => cells(&item).and_then(row)?,
-            });
+            match self.reader.item(seq, self.size, &mut self.roots) {
+                Err(ReadError::Damaged(..)) => piece.extend(self.unverified_line(seq)?),
+                item => piece.extend(self.line(&item?)?),
+            }
         }
         Ok((!piece.is_empty()).then_some(piece))
+    }
+
+    /// The entries so far that do not verify. They are written as they are stored, so that a check
+    /// of the export finds the same; one that cannot be written in a line is left out.
+    #[must_use]
+    pub fn damaged(&self) -> &[u64] {
+        &self.damaged
+    }
+
+    fn unverified_line(&mut self, seq: u64) -> Result<Vec<u8>, ExportError> {
+        tracing::error!(seq, "an exported entry does not verify");
+        self.damaged.push(seq);
+        let item = self.reader.unverified_item(seq, self.size, &mut self.roots)?;
+        Ok(item.and_then(|item| self.line(&item).ok()).unwrap_or_default())
+    }
+
+    fn line(&self, item: &Item) -> Result<Vec<u8>, ExportError> {
+        match self.format {
+            Format::Jsonl => line(&item.json().map_err(|e| ExportError::Failed(e.to_string()))?),
+            Format::Csv => cells(item).and_then(row),
+        }
     }
 }
 

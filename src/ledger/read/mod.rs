@@ -9,8 +9,9 @@
 //!
 //! # Layout
 //!
-//! `error` · `alarm` wakes the thread that verifies · `segments` holds the connections to the files · `rows` reads single rows · `schema`
-//! compares a database with its migrations · `reader` is the interface for other rooms.
+//! `error` · `alarm` wakes the thread that verifies · `segments` holds the connections to the files
+//! · `rows` reads single rows · `schema` compares a database with its migrations · `reader` is the
+//! interface for other rooms · `unverified` returns what does not verify.
 
 mod error;
 mod alarm;
@@ -18,6 +19,7 @@ mod segments;
 mod rows;
 mod schema;
 mod reader;
+mod unverified;
 
 pub(super) use alarm::Wake;
 pub use error::ReadError;
@@ -25,3 +27,4 @@ pub use reader::{Reader, Stored};
 pub(super) use rows::{body, header_bytes, number, root_at, subtree, tile};
 pub(super) use schema::{Schema, SchemaError, schema, unlike_made};
 pub(super) use segments::OpenSegments;
+pub use unverified::Unverified;

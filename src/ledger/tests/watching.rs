@@ -131,3 +131,23 @@ fn the_thread_finds_a_change_while_the_ledger_grows() {
     let found: LedgerDamagePayload = last.payload().expect("ledger.damage");
     assert_eq!((found.entry, found.pass), (Some(6), VerifyPass::Whole));
 }
+
+/// A command without a server verifies the newest entries only, from any of them on and in a sealed
+/// segment too; older damage is left to a verification of every entry.
+#[test]
+fn the_newest_entries_are_verified_alone() {
+    let home = LedgerHome::filled(3_000);
+    let size = home.audit().entries;
+    for count in [1, 2, 255, 256, 257, 1_000, size - 1, size, u64::MAX] {
+        let mut audit = SlicedAudit::newest(&home.files(), count).expect("opened");
+        assert_eq!(to_end(&mut audit, &home), Ok(size), "{count}");
+    }
+    home.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 2000;").expect("changed");
+    let newest = |count| to_end(&mut SlicedAudit::newest(&home.files(), count).expect("opened"), &home);
+    assert_eq!(newest(size - 2_001), Ok(size));
+    assert!(newest(size - 2_000).expect_err("found").contains("2000"));
+    let ledger = home.open();
+    let error = ledger.verify_to_act().expect_err("found").to_string();
+    assert!(error.contains("par audit renew --reason"), "{error}");
+    assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(2000));
+}

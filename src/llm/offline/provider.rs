@@ -19,9 +19,9 @@ pub(in crate::llm) struct Offline {
 }
 
 /// The offered tools, whose schemas say in which order arguments are required.
-struct Offered<'a>(&'a [ToolOffer]);
+struct RequiredNames<'a>(&'a [ToolOffer]);
 
-impl ArgumentNames for Offered<'_> {
+impl ArgumentNames for RequiredNames<'_> {
     /// For a tool that is not offered, the argument's number: the call is refused for its name.
     fn name(&self, tool: &str, at: usize) -> Option<String> {
         let Some(offer) = self.0.iter().find(|offer| offer.name == tool) else {
@@ -66,7 +66,7 @@ impl Offline {
     }
 
     fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> OfflineReply {
-        if let Some(calls) = calls::parse(text, &Offered(request.tools)) {
+        if let Some(calls) = calls::parse(text, &RequiredNames(request.tools)) {
             return OfflineReply::Propose(calls);
         }
         match understand(&words(text), &self.folders, request.tools) {
