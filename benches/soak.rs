@@ -212,9 +212,8 @@ impl Soak {
             }
             None => {
                 let execution = self.caller.launcher.run(order, None).await;
-                let told =
-                    self.caller.gate.settle(vec![(running, execution)], None).await.expect("settled").0;
-                told[0].record().status.to_string()
+                let told = self.caller.gate.settle(vec![(running, execution)], None).await.expect("settled");
+                told.0[0].record().status.to_string()
             }
         };
         *self.ends.lock().expect("held").entry(format!("{what} {end}")).or_default() += 1;

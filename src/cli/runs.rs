@@ -55,8 +55,8 @@ struct ServerPlace {
     url: Option<String>,
 }
 
-/// What a list over `par.sock` may leave out: the socket shows a user what the role of that user may
-/// read, and an operator reads only own runs.
+/// What a list over `par.sock` may leave out: the socket shows a user what the role of that user
+/// may read, and an operator reads only own runs.
 const MAYBE_MORE: &str = "par: these are the runs that you may read through `par.sock`; runs of others may be missing: \
                           `par audit show kind:run.request` shows all of them to the owner of the home, and `par runs \
                           list --url URL` to a key of the role viewer";

@@ -107,8 +107,8 @@ impl Gate {
     }
 }
 
-/// Which approval is open, and that it is about the same object. The arguments of the other call are
-/// not named: another caller may have chosen them.
+/// Which approval is open, and that it is about the same object. The arguments of the other call
+/// are not named: another caller may have chosen them.
 fn already_asked(payload: &ApprovalRequestPayload, id: &str, is_same_call: bool) -> String {
     let (tool, object) = (&payload.tool, text::visible_line(&payload.resource.id));
     let about = if is_same_call { "the same call" } else { "a call with other arguments" };

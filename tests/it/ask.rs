@@ -47,8 +47,8 @@ fn a_key_in_the_environment_is_used() {
     assert!(asked["principal"].as_str().is_some_and(|by| by.starts_with("key:")), "{asked}");
 }
 
-/// The owner's own runs are listed, shown and sent again next to a server, without a key. The socket
-/// has no approvals and no entries, and the list says that others may be missing.
+/// The owner's own runs are listed, shown and sent again next to a server, without a key. The
+/// socket has no approvals and no entries, and the list says that others may be missing.
 #[test]
 fn the_owner_reads_own_runs_next_to_a_server() {
     let home = TestHome::init();
@@ -77,9 +77,9 @@ fn the_owner_reads_own_runs_next_to_a_server() {
 fn a_tool_that_is_not_offered_is_explained_to_people() {
     let home = TestHome::init();
     let manifest = std::fs::read_to_string(home.path("etc/tools.d/health_check.toml")).expect("a manifest");
-    let kernel = manifest.replace("health_check", "kernel");
-    std::fs::write(home.path("etc/tools.d/hidden.toml"), manifest.replace("health_check", "hidden"))
-        .expect("written");
+    let named = |name: &str| manifest.replace("name = \"health_check\"", &format!("name = \"{name}\""));
+    let kernel = named("kernel");
+    std::fs::write(home.path("etc/tools.d/hidden.toml"), named("hidden")).expect("written");
     let _server = home.serve();
     let meant = home.par(&["run", "list_dirs(path=\"/var/log\")"]);
     assert!(text(&meant.stderr).contains("did you mean the tool `list_dir`?"), "{}", text(&meant.stderr));

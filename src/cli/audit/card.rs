@@ -172,8 +172,8 @@ fn rules(header: &Header, source: &EntrySource<'_>) -> Result<Vec<String>, Fail>
 }
 
 /// Says that the tool of an invalid call was loaded, although the caller was told that no tool has
-/// this name. Only a reader of the whole ledger learns it: a tool that is not offered and an unknown
-/// one look the same to the model and to the caller.
+/// this name. Only a reader of the whole ledger learns it: a tool that is not offered and an
+/// unknown one look the same to the model and to the caller.
 fn withheld(stored: &Stored, source: &EntrySource<'_>) -> Result<Option<String>, Fail> {
     let header = &stored.header;
     let Some(tool) = header.str("tool").filter(|_| header.decision() == Some(Decision::Invalid)) else {

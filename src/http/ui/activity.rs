@@ -166,7 +166,7 @@ impl Window {
                 @for (at, bar) in (0..).zip(&self.bars) {
                     @let x = at * width + width / 7;
                     @let wide = width * 5 / 7;
-                    // No rule was asked about a call that is not valid: its part of a bar stays empty.
+                    // No rule was asked about a call that is not valid: it has no colour.
                     @let (allow, asks, deny) = (scaled(bar.allow), scaled(bar.asks), scaled(bar.deny));
                     rect.good x=(x) width=(wide) y=(100 - allow) height=(allow) {}
                     rect.warn x=(x) width=(wide) y=(100 - allow - asks) height=(asks) {}

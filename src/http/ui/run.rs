@@ -4,7 +4,7 @@ use super::page::{self, Here, Page, block};
 use super::state::Ui;
 use super::visitor::Visitor;
 use super::{format, timeline};
-use crate::agent::{AnswerBy, RunReply};
+use crate::agent::{AnswerBy, RunReply, Step};
 use crate::auth::key_names;
 use crate::gate::{AnswerError, Approval};
 use crate::http::app::App;
@@ -207,7 +207,10 @@ fn cards(run: &RunPage) -> Markup {
     let time = |stored: &Stored| stored.header.u64("wall_us").unwrap_or(0);
     let (first, last) = (run.entries.first().map(time), run.entries.last().map(time));
     let took = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
-    let denied = reply.steps.iter().filter(|step| step.decision == Decision::Deny).count();
+    let is_of_person = |step: &Step| matches!(step.class, Some(RefusalClass::Person | RefusalClass::Asked));
+    let is_denied = |step: &&Step| step.decision == Decision::Deny && !is_of_person(step);
+    let denied = reply.steps.iter().filter(is_denied).count();
+    let invalid = reply.steps.iter().filter(|step| step.decision == Decision::Invalid).count();
     let refused = reply.steps.iter().filter(|step| step.class == Some(RefusalClass::Person)).count();
     let usage = &reply.usage;
     let errors = run.entries.iter().filter(|stored| stored.header.is(Kind::ModelError)).count() as u64;
@@ -218,6 +221,7 @@ fn cards(run: &RunPage) -> Markup {
             li.card { span { "Tokens" } b { (format::count(usage.input_tokens.saturating_add(usage.output_tokens))) } }
             li.card { span { "Tool calls" } b { (reply.steps.len()) } }
             li.card { span { "Denied" } b.bad[denied > 0] { (denied) } }
+            @if invalid > 0 { li.card { span { "Not valid" } b.warn { (invalid) } } }
             @if refused > 0 { li.card { span { "Refused by a person" } b.bad { (refused) } } }
         }
     }

@@ -4,7 +4,7 @@
 use super::counts;
 use super::index_row::{BLOCK_ENTRIES, IndexRow, digest, lines, seal};
 use super::run_lines;
-use super::tokens::{any_text, words};
+use super::tokens::{ASKED, any_text, words};
 use crate::ledger::entry::{Header, Kind};
 use crate::ledger::files::Files;
 use crate::ledger::payload::dropped;
@@ -369,10 +369,6 @@ pub(in crate::ledger) fn forget_one(db: &Connection, seq: u64) -> Result<(), rus
     db.prepare_cached("UPDATE line SET text = NULL WHERE seq = ?1")?.execute([number(seq)])?;
     Ok(())
 }
-
-/// Precedes each word of a run's message where it stands again after all words of the request. No
-/// word of a query contains it.
-pub(super) const ASKED: char = '¶';
 
 /// The words of a payload, separated by spaces; `None` if it may not be shown or has none.
 pub(in crate::ledger) fn text_of(header: &Header, body: Option<&[u8]>) -> Option<String> {

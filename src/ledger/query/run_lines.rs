@@ -5,8 +5,8 @@
 //! that an erasure there takes them out of this search too.
 
 use super::filter::Filter;
-use super::index_file::ASKED;
 use super::term::{Criterion, Want};
+use super::tokens::ASKED;
 use super::told::KeyNames;
 use crate::ledger::entry::Kind;
 use crate::ledger::read::number;

@@ -6,6 +6,10 @@ use std::collections::VecDeque;
 /// Only the first characters of a word count. No person types a longer one.
 const WORD_CHARS_MAX: usize = 64;
 
+/// Precedes each word of a run's message where it stands again after all words of the request. No
+/// word of a query contains it.
+pub(super) const ASKED: char = '¶';
+
 /// The words of `text`, in order: runs of letters and digits in lower case, cut to 64 characters.
 pub(in crate::ledger) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !c.is_alphanumeric())

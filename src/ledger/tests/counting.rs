@@ -172,3 +172,27 @@ fn runs_are_found_by_what_people_know_of_them() {
     assert!(found("restart").is_empty());
     assert_eq!(found("nginx"), [2]);
 }
+
+/// A call that is not valid was not denied, and neither was one for which another question is open.
+#[test]
+fn only_denials_count_as_denied() {
+    let home = LedgerHome::empty();
+    let ledger = home.open();
+    let mut runs: Vec<RunId> = Vec::new();
+    let refusals = [("invalid", "schema"), ("deny", "policy"), ("deny", "asked"), ("deny", "person")];
+    for (at, (decision, status)) in refusals.into_iter().enumerate() {
+        let mut drafts = call_drafts(at);
+        drafts[2].decision = Some(decision);
+        drafts[2].status = Some(status);
+        drafts.remove(3);
+        runs.extend(drafts[0].run.clone());
+        let _receipts = ledger.append_blocking(drafts).expect("appended");
+    }
+    let index = ledger.index().expect("index");
+    let counts: Vec<(u64, u64, u64)> = runs
+        .iter()
+        .map(|run| index.run_lines([run.as_str()].into_iter()).expect("read").remove(0))
+        .map(|line| (line.denied, line.invalid, line.refused))
+        .collect();
+    assert_eq!(counts, [(0, 1, 0), (1, 0, 0), (0, 0, 0), (0, 0, 1)]);
+}
