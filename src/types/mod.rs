@@ -44,7 +44,7 @@ pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use labels::{DataLabels, Labelled, UNTRUSTED};
 pub use level::Level;
-pub use nearest::nearest;
+pub use nearest::{nearest, with_meant};
 pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};
