@@ -109,6 +109,12 @@ mod tests {
         assert_eq!(find(OVERFLOW_UID, "nobody"), None, "it names no person");
     }
 
+    /// The configuration refuses an unknown role with its other faults, by these names.
+    #[test]
+    fn the_configuration_knows_every_role() {
+        assert_eq!(Role::ALL.map(Role::as_str), crate::config::ROLE_NAMES);
+    }
+
     #[test]
     fn an_unknown_role_is_refused_by_its_key() {
         assert_eq!(

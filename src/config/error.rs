@@ -1,5 +1,6 @@
 //! Why the configuration was refused.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Why the configuration was refused, and where to correct it.
@@ -12,6 +13,25 @@ pub struct ConfigError {
     pub line: Option<usize>,
     /// The reason.
     pub reason: String,
+}
+
+/// Every fault of the configuration, in the order of lines, then of keys. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigFaults(pub Vec<ConfigError>);
+
+impl fmt::Display for ConfigFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, fault) in self.0.iter().enumerate() {
+            write!(f, "{}{fault}", if at == 0 { "" } else { "\npar: " })?;
+        }
+        Ok(())
+    }
+}
+
+impl From<ConfigError> for ConfigFaults {
+    fn from(fault: ConfigError) -> Self {
+        Self(vec![fault])
+    }
 }
 
 impl ConfigError {

@@ -34,12 +34,12 @@ pub use environment::{
     KEY_VARIABLES, accepted_connection, client_key, is_color_wanted, is_journal, is_on_search_path,
     known_logs_file, log_filter, log_key_file, notify_socket, passed_sockets, terminal_columns, watchdog_us,
 };
-pub use error::ConfigError;
+pub use error::{ConfigError, ConfigFaults};
 pub use home::{Home, closed_to_others, socket_folders};
 pub use model_key::{FoundKey, KeyPlace, ModelKeySource};
 pub use model_keys::ModelKeys;
 pub use models::{ModelWaits, Models, NamedModel};
-pub use raw::OsUser;
+pub use raw::{OsUser, ROLE_NAMES};
 pub use secret::SecretSource;
 pub use settings::{Anchoring, Config, LogFormat, Segments};
 pub use shown::Shown;

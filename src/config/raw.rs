@@ -3,9 +3,15 @@
 use super::error::ConfigError;
 use super::raw_models::{RawLlm, RawModel};
 use super::shown::Shown;
+use crate::types::with_meant;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The names of the roles.
+pub const ROLE_NAMES: [&str; 4] = ["viewer", "operator", "approver", "admin"];
 
 /// `par.toml`. The serde names are the table names that errors show.
 #[derive(Deserialize)]
@@ -134,33 +140,37 @@ pub(super) struct Sandbox {
 }
 
 impl RawConfig {
-    /// Parses the bytes of `file`, and applies the variables in `overrides`.
+    /// Parses the bytes of `file`, and applies the variables in `overrides`. What cannot be read is
+    /// left out, and is among the faults.
+    ///
+    /// # Errors
+    ///
+    /// The file is not TOML.
     pub(super) fn read(
         file: &Path,
         bytes: &[u8],
         overrides: BTreeMap<String, (String, String)>,
-    ) -> Result<(Self, Vec<Shown>), ConfigError> {
+    ) -> Result<(Self, Vec<Shown>, Vec<ConfigError>), ConfigError> {
         let refuse = |line, reason| ConfigError::file(file, line, reason);
         let text = std::str::from_utf8(bytes).map_err(|_| refuse(None, "is not valid UTF-8".to_owned()))?;
-        let of_toml = |e: toml::de::Error| {
-            let line = e.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
-            refuse(line, e.message().to_owned())
-        };
         // The file is checked alone first, so that its errors have line numbers.
-        let _checked: Self = toml::from_str(text).map_err(of_toml)?;
-        let mut table: toml::Table = toml::from_str(text).map_err(of_toml)?;
+        let (mut table, mut faults) = sound(file, text)?;
         let mut from: BTreeMap<String, String> = BTreeMap::new();
         for (key, (value, variable)) in overrides {
-            set(&mut table, &key, &value);
+            let mut with = table.clone();
+            set(&mut with, &key, &value);
             // Variables are applied one at a time, so that an error names its variable.
-            if let Err(e) = Self::deserialize(table.clone()) {
-                return Err(ConfigError::variable(&variable, e.message().to_owned()));
+            match Self::deserialize(with.clone()) {
+                Ok(_) => {
+                    table = with;
+                    from.insert(key, variable);
+                }
+                Err(e) => faults.push(ConfigError::variable(&variable, with_meant(e.message()))),
             }
-            from.insert(key, variable);
         }
         let raw = Self::deserialize(table.clone()).map_err(|e| refuse(None, e.message().to_owned()))?;
         let shown = raw.shown(&table, &from);
-        Ok((raw, shown))
+        Ok((raw, shown, faults))
     }
 
     fn shown(&self, table: &toml::Table, from: &BTreeMap<String, String>) -> Vec<Shown> {
@@ -210,6 +220,48 @@ impl RawConfig {
             })
             .collect()
     }
+}
+
+/// The table without the members that cannot be read, and what is wrong with each of these.
+fn sound(file: &Path, text: &str) -> Result<(toml::Table, Vec<ConfigError>), ConfigError> {
+    let of_toml = |e: &toml::de::Error| {
+        let line = e.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
+        ConfigError::file(file, line, with_meant(e.message()))
+    };
+    let mut table = DeTable::parse(text).map_err(|e| of_toml(&e))?;
+    let mut faults = Vec::new();
+    while let Err(e) = RawConfig::deserialize(toml::Deserializer::from(table.clone())) {
+        faults.push(of_toml(&e));
+        let is_removed = e.span().is_some_and(|span| {
+            // An entry of `[auth.os_users]` is left out whole: without one member it is faulty again.
+            remove_at(table.get_mut(), span.start, 2) || remove_at(table.get_mut(), span.start, 3)
+        });
+        if !is_removed {
+            *table.get_mut() = DeTable::default();
+        }
+    }
+    faults.sort_by_key(|fault| fault.line);
+    let sound = toml::Table::deserialize(toml::Deserializer::from(table)).map_err(|e| of_toml(&e))?;
+    Ok((sound, faults))
+}
+
+/// Removes the innermost member whose key or value is at this byte of the file, at most `levels`
+/// tables below this one.
+fn remove_at(table: &mut DeTable<'_>, at: usize, levels: usize) -> bool {
+    if let Some(below) = levels.checked_sub(1) {
+        for (_, value) in table.iter_mut() {
+            if let DeValue::Table(inner) = value.get_mut()
+                && remove_at(inner, at, below)
+            {
+                return true;
+            }
+        }
+    }
+    let is_there = |key: &Spanned<_>, value: &Spanned<DeValue<'_>>| {
+        key.span().contains(&at) || value.span().contains(&at)
+    };
+    let found = table.iter().find(|(key, value)| is_there(key, value)).map(|(key, _)| key.clone());
+    found.is_some_and(|key| table.remove(&key).is_some())
 }
 
 /// `[auth.os_users]` as an inline table.
@@ -263,9 +315,10 @@ mod tests {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), ((*value).to_owned(), format!("PAR_{key}"))))
             .collect::<BTreeMap<_, _>>();
-        RawConfig::read(Path::new("par.toml"), text.as_bytes(), overrides)
-            .map(|(raw, _)| raw)
-            .map_err(|e| e.to_string())
+        let read = RawConfig::read(Path::new("par.toml"), text.as_bytes(), overrides);
+        let (raw, _, faults) = read.map_err(|e| e.to_string())?;
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        if faults.is_empty() { Ok(raw) } else { Err(faults.join("\n")) }
     }
 
     #[test]
@@ -297,5 +350,27 @@ mod tests {
         check("", &[("server.lisen", "x")], "PAR_server.lisen: unknown field `lisen`");
         check("[models.a]\nwir = \"openai\"\n", &[], "par.toml:2: unknown field `wir`");
         check("[models.a]\ninput_price = -1\n", &[], "par.toml:2: `-1` is not a price");
+    }
+
+    /// A stranger wrote two keys wrong and read of one, without the key that was meant.
+    #[test]
+    fn every_fault_of_the_file_is_found_and_named_with_what_was_meant() {
+        let text = "[server]\nlisen = \"x\"\nlog = 5\n[aprovals]\nexpire_s = 5\n[auth.os_users]\nana = { usr = \"a\" }\n";
+        let faults = read(text, &[("llm.modle", "m")]).err().unwrap_or_default();
+        let lines: Vec<&str> = faults.lines().collect();
+        let starts = [
+            "par.toml:2: unknown field `lisen`",
+            "par.toml:3: invalid type",
+            "par.toml:4: unknown field `aprovals`",
+            "par.toml:7: unknown field `usr`",
+            "PAR_llm.modle: unknown field `modle`",
+        ];
+        assert_eq!(lines.len(), starts.len(), "{faults}");
+        for (line, start) in lines.iter().zip(starts) {
+            assert!(line.starts_with(start), "{line}");
+        }
+        for meant in ["listen", "approvals", "user", "model"] {
+            assert!(faults.contains(&format!("did you mean `{meant}`?")), "{meant}: {faults}");
+        }
     }
 }

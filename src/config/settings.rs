@@ -1,16 +1,16 @@
 //! The configuration in force: what was written, after checks.
 
 use super::environment;
-use super::error::ConfigError;
+use super::error::{ConfigError, ConfigFaults};
 use super::home::Home;
 use super::model_key::{FoundKey, KeyPlace};
 use super::model_keys::{self, ModelKeys};
 use super::models::{Models, NamedModel};
-use super::raw::{OsUser, RawConfig};
+use super::raw::{OsUser, ROLE_NAMES, RawConfig};
 use super::secret::SecretSource;
 use super::shown::Shown;
 use super::trusted;
-use crate::types::{Level, limits};
+use crate::types::{Level, limits, nearest};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
@@ -119,11 +119,15 @@ pub struct Anchoring {
 
 impl Config {
     /// Reads `par.toml` of `home` and the environment. Reads no secret's value.
-    pub fn load(home: Home) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    ///
+    /// Every fault of the file and of the variables, at once.
+    pub fn load(home: Home) -> Result<Self, ConfigFaults> {
         let file = home.file();
         let bytes = trusted::read(&file).map_err(|e| ConfigError::file(&file, None, e.to_string()))?;
-        let (raw, shown) = RawConfig::read(&file, &bytes, environment::overrides()?)?;
-        Self::resolve(home, raw, shown)
+        let (raw, shown, faults) = RawConfig::read(&file, &bytes, environment::overrides()?)?;
+        Self::resolve(home, raw, shown, faults)
     }
 
     /// Reads the keys of the models that are asked, for the code that makes the providers.
@@ -150,32 +154,43 @@ impl Config {
         places.filter_map(variable).collect()
     }
 
-    fn resolve(home: Home, raw: RawConfig, shown: Vec<Shown>) -> Result<Self, ConfigError> {
-        let file = home.file();
-        let refuse = |key: &str, reason: String| ConfigError::file(&file, None, format!("`{key}`: {reason}"));
-        let listen = raw.server.listen.parse().map_err(|_| {
-            refuse(
-                "server.listen",
-                format!(
-                    "invalid address `{}`, expected an IP address and a port, such as `127.0.0.1:7117`",
-                    raw.server.listen
-                ),
-            )
-        })?;
-        let paths =
-            named_paths(&raw, &home).map_err(|(name, reason)| refuse(&format!("paths.{name}"), reason))?;
-        check_names(&raw).map_err(|(key, reason)| refuse(&key, reason))?;
-        check_bounds(&raw).map_err(|(key, reason)| refuse(key, reason))?;
+    /// Checks the values. `faults` are those of the file as it is written.
+    fn resolve(
+        home: Home,
+        raw: RawConfig,
+        shown: Vec<Shown>,
+        faults: Vec<ConfigError>,
+    ) -> Result<Self, ConfigFaults> {
+        let mut values = CheckedValues { file: home.file(), faults };
+        let listen = values.take("server.listen", listen(&raw.server.listen));
+        let paths = values.all(named_paths(&raw, &home));
+        values.add(check_names(&raw));
+        values.add(check_roles(&raw));
+        values.add(check_bounds(&raw).into_iter().map(|(key, reason)| (key.to_owned(), reason)).collect());
         let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
         let secrets = SecretSource::all(&raw.secrets, &home.root);
-        let secrets = secrets.map_err(|(name, e)| refuse(&format!("secrets.{name}"), e))?;
+        let secrets = values.all(secrets.map_err(|(name, e)| vec![(format!("secrets.{name}"), e)]));
         let relative = |path: &str| (!path.is_empty()).then(|| home.root.join(path));
-        let models = Models::resolve(raw.llm, raw.models, &home).map_err(|(key, e)| refuse(&key, e))?;
-        let log = LogFormat::parse(&raw.server.log).ok_or_else(|| {
-            refuse("server.log", format!("unknown format `{}`, expected `text` or `json`", raw.server.log))
-        })?;
-        let sandbox_minimum = minimum(&raw.sandbox.minimum).map_err(|e| refuse("sandbox.minimum", e))?;
-        let slot_uids = slot_uids(&raw.sandbox.slot_uids).map_err(|e| refuse("sandbox.slot_uids", e))?;
+        let models = Models::resolve(raw.llm, raw.models, &home);
+        let models = values.all(models.map_err(|fault| vec![fault]));
+        let log = LogFormat::parse(&raw.server.log)
+            .ok_or_else(|| format!("unknown format `{}`, expected `text` or `json`", raw.server.log));
+        let log = values.take("server.log", log);
+        let sandbox_minimum = values.take("sandbox.minimum", minimum(&raw.sandbox.minimum));
+        let slot_uids = values.take("sandbox.slot_uids", slot_uids(&raw.sandbox.slot_uids));
+        let (
+            Some(listen),
+            Some(paths),
+            Some(secrets),
+            Some(models),
+            Some(log),
+            Some(sandbox_minimum),
+            Some(slot_uids),
+            [],
+        ) = (listen, paths, secrets, models, log, sandbox_minimum, slot_uids, values.faults.as_slice())
+        else {
+            return Err(ConfigFaults(values.faults));
+        };
         Ok(Self {
             listen,
             hosts: raw.server.hosts,
@@ -214,18 +229,53 @@ impl Config {
     }
 }
 
-/// `[paths]` and the workspace. The error is the first invalid name or path, with the reason.
-fn named_paths(raw: &RawConfig, home: &Home) -> Result<BTreeMap<String, PathBuf>, (String, String)> {
+/// A key with the reason why its value is refused.
+type KeyFault = (String, String);
+
+/// Collects what is wrong with the values.
+struct CheckedValues {
+    file: PathBuf,
+    faults: Vec<ConfigError>,
+}
+
+impl CheckedValues {
+    fn add(&mut self, found: Vec<KeyFault>) {
+        let of_file = |(key, reason)| ConfigError::file(&self.file, None, format!("`{key}`: {reason}"));
+        self.faults.extend(found.into_iter().map(of_file).collect::<Vec<_>>());
+    }
+
+    fn take<T>(&mut self, key: &str, value: Result<T, String>) -> Option<T> {
+        self.all(value.map_err(|reason| vec![(key.to_owned(), reason)]))
+    }
+
+    fn all<T>(&mut self, value: Result<T, Vec<KeyFault>>) -> Option<T> {
+        value.map_err(|found| self.add(found)).ok()
+    }
+}
+
+fn listen(address: &str) -> Result<SocketAddr, String> {
+    address.parse().map_err(|_| {
+        format!("invalid address `{address}`, expected an IP address and a port, such as `127.0.0.1:7117`")
+    })
+}
+
+/// `[paths]` and the workspace, or each invalid name or path.
+fn named_paths(raw: &RawConfig, home: &Home) -> Result<BTreeMap<String, PathBuf>, Vec<KeyFault>> {
     let mut paths = BTreeMap::from([("workspace".to_owned(), home.workspace.clone())]);
+    let mut faults = Vec::new();
     for (name, path) in &raw.paths {
         let is_name =
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
-        if !is_name || name == "workspace" {
-            return Err((name.clone(), "not a valid name for a path".to_owned()));
+        let path = match is_name && name != "workspace" {
+            true => named_path(path, home),
+            false => Err("not a valid name for a path".to_owned()),
+        };
+        match path {
+            Ok(path) => drop(paths.insert(name.clone(), path)),
+            Err(reason) => faults.push((format!("paths.{name}"), reason)),
         }
-        paths.insert(name.clone(), named_path(path, home).map_err(|reason| (name.clone(), reason))?);
     }
-    Ok(paths)
+    if faults.is_empty() { Ok(paths) } else { Err(faults) }
 }
 
 /// A folder of the host, or, if it begins with `./`, of the home. A path that only lost its first
@@ -244,7 +294,9 @@ fn named_path(path: &str, home: &Home) -> Result<PathBuf, String> {
 
 /// The required level; empty means none.
 fn minimum(name: &str) -> Result<Option<Level>, String> {
-    let unknown = || format!("unknown level `{name}`, expected `standard` or `strict`");
+    let meant = nearest(name, ["standard", "strict"]).map(|meant| format!(": did you mean `{meant}`?"));
+    let unknown =
+        || format!("unknown level `{name}`, expected `standard` or `strict`{}", meant.unwrap_or_default());
     (!name.is_empty()).then(|| Level::parse(name).ok_or_else(unknown)).transpose()
 }
 
@@ -268,53 +320,65 @@ fn unbounded(bound: u64) -> u64 {
     if bound == 0 { u64::MAX } else { bound }
 }
 
-/// Refuses names of users and groups in `[groups]` and `[auth.os_users]`: the key and the reason.
-fn check_names(raw: &RawConfig) -> Result<(), (String, String)> {
+/// The invalid names of users and groups in `[groups]` and `[auth.os_users]`.
+fn check_names(raw: &RawConfig) -> Vec<KeyFault> {
     let groups = raw.groups.iter().map(|(group, users)| {
         (format!("groups.{group}"), std::iter::once(group).chain(users).collect::<Vec<_>>())
     });
     let hosts = raw.auth.os_users.iter();
     let hosts = hosts.map(|(name, of)| (format!("auth.os_users.{name}"), vec![name, &of.user]));
-    for (key, names) in groups.chain(hosts) {
-        if let Some(wrong) = names.into_iter().find(|name| !is_user_or_group(name)) {
-            let must = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
-            return Err((key, format!("`{wrong}` {must}")));
-        }
-    }
-    Ok(())
+    let wrong = |(key, names): (String, Vec<&String>)| {
+        let wrong = names.into_iter().find(|name| !is_user_or_group(name))?;
+        Some((key, format!("`{wrong}` must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`")))
+    };
+    groups.chain(hosts).filter_map(wrong).collect()
 }
 
-/// Refuses numbers out of bounds: the key and the reason.
-fn check_bounds(raw: &RawConfig) -> Result<(), (&'static str, String)> {
-    let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
+/// The roles that do not exist.
+fn check_roles(raw: &RawConfig) -> Vec<KeyFault> {
+    let own = std::iter::once(("auth.local_role".to_owned(), &raw.auth.local_role));
+    let named = raw.auth.os_users.iter().map(|(name, of)| (format!("auth.os_users.{name}.role"), &of.role));
+    let unknown = |(key, role): (String, &String)| {
+        let meant = nearest(role, ROLE_NAMES).map(|meant| format!(": did you mean `{meant}`?"));
+        let known = ROLE_NAMES.join(", ");
+        let reason = format!("unknown role `{role}`, expected one of {known}{}", meant.unwrap_or_default());
+        (!ROLE_NAMES.contains(&role.as_str())).then_some((key, reason))
+    };
+    own.chain(named).filter_map(unknown).collect()
+}
+
+/// The numbers out of bounds.
+fn check_bounds(raw: &RawConfig) -> Vec<(&'static str, String)> {
+    let (approvals, ledger) = (&raw.approvals, &raw.ledger);
+    let mut faults = Vec::new();
+    let approval_ms = approvals.expire_s.saturating_mul(1_000);
     if approval_ms == 0 || approval_ms > limits::APPROVAL_MS_MAX {
         let most = limits::APPROVAL_MS_MAX / 1_000;
-        return Err(("approvals.expire_s", format!("must be between 1 and {most}")));
-    }
-    let payload_s = Some(raw.ledger.payload_s_max).filter(|most_s| *most_s > 0);
-    if let Some(most_s) = payload_s.filter(|most_s| raw.approvals.expire_s > *most_s) {
+        faults.push(("approvals.expire_s", format!("must be between 1 and {most}")));
+    } else if ledger.payload_s_max > 0 && approvals.expire_s > ledger.payload_s_max {
+        let most_s = ledger.payload_s_max;
         let reason = format!(
             "must be at most `ledger.payload_s_max`, {most_s}: an approval needs the payloads of its run until it is \
              answered"
         );
-        return Err(("approvals.expire_s", reason));
+        faults.push(("approvals.expire_s", reason));
     }
-    if raw.ledger.anchor_every_ms < limits::ANCHOR_EVERY_MS_MIN {
+    if ledger.anchor_every_ms < limits::ANCHOR_EVERY_MS_MIN {
         let least = limits::ANCHOR_EVERY_MS_MIN;
-        return Err(("ledger.anchor_every_ms", format!("must be at least {least}")));
+        faults.push(("ledger.anchor_every_ms", format!("must be at least {least}")));
     }
-    if raw.ledger.verify_every_s == 0 {
-        return Err(("ledger.verify_every_s", "must be at least 1".to_owned()));
+    if ledger.verify_every_s == 0 {
+        faults.push(("ledger.verify_every_s", "must be at least 1".to_owned()));
     }
-    if raw.ledger.verify_whole_every_s < raw.ledger.verify_every_s {
+    if ledger.verify_whole_every_s < ledger.verify_every_s {
         let least = "must be at least `ledger.verify_every_s`".to_owned();
-        return Err(("ledger.verify_whole_every_s", least));
+        faults.push(("ledger.verify_whole_every_s", least));
     }
-    if raw.ledger.segment_bytes_max < limits::SEGMENT_BYTES_MAX_MIN {
+    if ledger.segment_bytes_max < limits::SEGMENT_BYTES_MAX_MIN {
         let least = limits::SEGMENT_BYTES_MAX_MIN;
-        return Err(("ledger.segment_bytes_max", format!("must be at least {least}")));
+        faults.push(("ledger.segment_bytes_max", format!("must be at least {least}")));
     }
-    Ok(())
+    faults
 }
 
 fn is_user_or_group(name: &str) -> bool {

@@ -19,7 +19,8 @@ impl TestFolder {
 
     fn load(&self) -> Result<Config, String> {
         let home = Home::locate(Some(self.0.path()), None).expect("a home");
-        Config::load(home).map_err(|e| e.reason)
+        Config::load(home)
+            .map_err(|e| e.0.into_iter().map(|fault| fault.reason).collect::<Vec<_>>().join("\n"))
     }
 
     fn key(&self, name: &str, text: &str, mode: u32) {

@@ -78,8 +78,8 @@ impl Gate {
             }
             let refused = self.question_at(request)?.filter(|refused| is_same_call(payload, refused));
             if refused.is_some() {
-                let until = Wall(at.saturating_add(limits::APPROVAL_REFUSAL_MS * 1_000)).rfc3339();
-                let (who, at) = (refuser(&answer), Wall(at).rfc3339());
+                let until = minute(Wall(at.saturating_add(limits::APPROVAL_REFUSAL_MS * 1_000)));
+                let (who, at) = (refuser(&answer), minute(Wall(at)));
                 return Ok(Some(format!("refused by {who} at {at}; this holds until {until}")));
             }
         }
@@ -132,6 +132,14 @@ fn is_same_call(payload: &ApprovalRequestPayload, refused: &Requested) -> bool {
         && payload.tool == refused.tool
         && payload.arguments == refused.arguments
         && json!(payload.resource) == refused.resource
+}
+
+/// A time to the minute, in UTC: `2026-11-24 11:30 UTC`.
+fn minute(at: Wall) -> String {
+    let exact = at.rfc3339();
+    let to_minute =
+        exact.split_once('T').and_then(|(day, clock)| Some(format!("{day} {} UTC", clock.get(..5)?)));
+    to_minute.unwrap_or(exact)
 }
 
 /// Who refused, by user if the credential names one.

@@ -5,7 +5,7 @@ use super::error::RulesError;
 use super::load::load_rules;
 use super::secrets::load_secrets;
 use crate::auth::Principal;
-use crate::config::{Config, ConfigError, Home, ModelKeys, Shown};
+use crate::config::{Config, ConfigFaults, Home, ModelKeys, Shown};
 use crate::gate::{Gate, Granted, Rules};
 use crate::launcher::{Report, StartError};
 use crate::ledger::payload::{
@@ -222,7 +222,8 @@ struct Loaded {
 }
 
 fn load_anew(home: Home, started: &[Shown], known: &Finder) -> Result<Loaded, RulesError> {
-    let config = Config::load(home).map_err(|e: ConfigError| RulesError(vec![e.to_string()]))?;
+    let config = Config::load(home)
+        .map_err(|e: ConfigFaults| RulesError(e.0.iter().map(ToString::to_string).collect()))?;
     let values = |shown: &[Shown]| -> BTreeMap<String, String> {
         shown.iter().map(|one| (one.key.clone(), one.value.clone())).collect()
     };

@@ -46,7 +46,7 @@ pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use labels::{DataLabels, Labelled, UNTRUSTED};
 pub use level::Level;
-pub use nearest::nearest;
+pub use nearest::{nearest, with_meant};
 pub use price::{Money, Price};
 pub use run_status::RunStatus;
 pub use secret::Secret;

@@ -17,6 +17,16 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, one)| one)
 }
 
+/// A message of serde about an unknown word, with the known word that was likely meant: ``unknown
+/// variant `reed`, expected one of `read`, `write` `` gets ``: did you mean `read`?``.
+#[must_use]
+pub fn with_meant(message: &str) -> String {
+    let is_unknown = message.starts_with("unknown variant `") || message.starts_with("unknown field `");
+    let mut words = message.split('`').skip(1).step_by(2);
+    let close = words.next().and_then(|word| nearest(word, words)).filter(|_| is_unknown);
+    close.map_or_else(|| message.to_owned(), |close| format!("{message}: did you mean `{close}`?"))
+}
+
 /// The number of edits between two words; words of more than 64 bytes are far from any other.
 fn edits(from: &str, to: &str) -> usize {
     if from.len().max(to.len()) > 64 {
@@ -47,7 +57,7 @@ fn edits(from: &str, to: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{nearest, with_meant};
 
     #[test]
     fn a_misspelling_finds_its_word_and_another_word_finds_none() {
@@ -65,6 +75,15 @@ mod tests {
             ("x", None),
         ] {
             assert_eq!(nearest(word, known), expect, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_message_about_an_unknown_word_names_the_one_that_was_meant() {
+        let unknown = "unknown variant `reed`, expected one of `read`, `write`";
+        assert_eq!(with_meant(unknown), format!("{unknown}: did you mean `read`?"));
+        for as_is in ["unknown variant `q`, expected `read`", "invalid type: `reed`, expected `read`", "`"] {
+            assert_eq!(with_meant(as_is), as_is);
         }
     }
 

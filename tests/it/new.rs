@@ -114,6 +114,14 @@ fn what_a_start_would_refuse_is_taken_back() {
             "    | read = [\"@logs\", \"@workspace\", \"",
         ),
         (
+            "policy new --who operator --may deploy --on project:shop --until confirmed".split(' ').collect(),
+            "say `--until approved:release`",
+        ),
+        (
+            vec!["policy", "new", "--who", "operator", "--may", "read", "--on", "/no/such/folder"],
+            "make it first",
+        ),
+        (
             vec!["policy", "new", "--who", "viewer", "--may", "read", "--on", "@logs"],
             "viewers and approvers read no files",
         ),
@@ -140,6 +148,14 @@ fn a_rule_is_made_from_a_sentence_and_holds() {
     assert!(home.path("etc/policies/60-site.cedar").is_file());
     let file = format!("{{\"path\":\"{site}/index.html\"}}");
     home.expect(4, &["tool", "call", "read_file", &file]);
+    // A denial explained names the command that would permit exactly this, and it does.
+    let on_shop = "{\"project\":\"shop\",\"version\":\"1\"}";
+    let told =
+        text(&home.par(&["policy", "explain", "deploy", on_shop, "--as", "viewer", "--user", "dan"]).stdout);
+    let permit = "to permit exactly this: par policy new --who user:dan --may deploy --on project:shop";
+    assert!(told.contains(permit), "{told}");
+    let forbidden = home.par(&["policy", "explain", "read_file", "{\"path\":\"/etc/shadow\"}"]);
+    assert!(!text(&forbidden.stdout).contains("to permit exactly this"), "{}", text(&forbidden.stdout));
     // A rule for one user, and for one key, which a case can name.
     home.key("blogger", "operator");
     home.expect(0, &["policy", "new", "--who", "user:ben", "--may", "deploy", "--on", "project:blog"]);

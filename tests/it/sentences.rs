@@ -20,9 +20,11 @@ fn thirty_sentences_become_valid_calls_or_say_what_is_off() {
             (reply["answer"].as_str().unwrap_or_default(), reply["steps"].as_array().expect("steps"));
         let is_off = answer.contains("which is not on");
         assert_eq!(is_off, !help.contains(&format!("\n  {sentence}\n")), "{sentence}: {help}");
-        assert!(!answer.contains("is configured, so only tool calls"), "{sentence}: {answer}");
-        let commands = ["who was denied?", "what waits for approval?"];
-        assert_eq!(steps.is_empty(), is_off || commands.contains(&sentence), "{sentence}: {reply}");
+        assert!(!answer.contains("not understood"), "{sentence}: {answer}");
+        let is_answered = ["No tool ", "Name the version", "offline provider: no model is configured, so"]
+            .iter()
+            .any(|start| answer.starts_with(start));
+        assert_eq!(steps.is_empty(), is_off || is_answered, "{sentence}: {reply}");
         assert!(steps.iter().all(|step| step["decision"] != "invalid"), "{sentence}: {reply}");
     }
 }

@@ -6,7 +6,9 @@
 //! of it.
 
 use super::words::whole;
+use crate::cli::table::{Screen, told};
 use crate::gate::describe_content;
+use crate::types::clock::Wall;
 use crate::types::text;
 use serde_json::Value;
 
@@ -39,6 +41,8 @@ const NAMED: [(&str, &str); 23] = [
     ("call hash", "/call_hash"),
     ("card", "/card"),
 ];
+/// Those of them that are times: on a terminal, local ones with their distance from now.
+const TIMES: [&str; 2] = ["asked", "expires"];
 /// Makes some lines of the card.
 type Lines = fn(&Value) -> Vec<String>;
 
@@ -50,10 +54,17 @@ const ELSEWHERE: [&str; 6] = ["resource", "why", "tainted_by", "session", "call"
 const SHOWN_ELSEWHERE: [&str; 1] = ["taint"];
 
 /// The card, line by line.
-pub(super) fn lines(approval: &Value) -> Vec<String> {
+pub(super) fn lines(approval: &Value, screen: &Screen) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, at) in NAMED {
         match approval.pointer(at) {
+            Some(Value::String(time)) if TIMES.contains(&name) && screen.columns.is_some() => {
+                let at = Wall::parse(time);
+                lines.push(line(
+                    name,
+                    &at.map_or_else(|| text::visible_line(time), |at| told(at, screen.now)),
+                ));
+            }
             None | Some(Value::Null | Value::Bool(false)) => {}
             Some(Value::Array(items)) if items.is_empty() => {}
             Some(value) => lines.extend(member(name, value)),
@@ -158,22 +169,27 @@ fn each<'a>(approval: &'a Value, at: &str) -> impl Iterator<Item = &'a Value> {
 #[cfg(test)]
 mod tests {
     use super::{digest, lines};
+    use crate::cli::table::Screen;
+    use crate::types::clock::Wall;
     use serde_json::json;
 
     #[test]
     fn a_card_shows_every_member_in_the_order_of_reading() {
-        let card = lines(&json!({
-            "id": "apr_1", "state": "pending", "said": "do\u{1b}[2J it", "call_hash": "aa11",
-            "card": "bb22", "tool": "deploy",
-            "arguments": {"project": "demo"}, "resource": {"id": "demo", "exclusions": [{"canonical": "/x"}]},
-            "shown": {"question": "May demo 1.0.0 go live?", "script": {"name": "deploy.sh", "text": "one\ntwo\n"},
-                "sandbox": {"write": ["/srv"]}, "of_later": "a new fact",
-                "taint": [{"tool": "read_file", "resource": "/var/log/x", "first": 5, "newest": 7, "count": 2}]},
-            "why": [{"policy": "p", "origin": "f:1", "advice": "ask"}], "groups": ["release"],
-            "confirm": false,
-            "requester": {"principal": "key:ZcTr354w", "who": "ops-ci (ben)", "user": null},
-            "tainted_by": [{"tool": "read_file", "resource": "/var/log/x", "result": 7}],
-        }));
+        let card = lines(
+            &json!({
+                "id": "apr_1", "state": "pending", "said": "do\u{1b}[2J it", "call_hash": "aa11",
+                "card": "bb22", "tool": "deploy",
+                "arguments": {"project": "demo"}, "resource": {"id": "demo", "exclusions": [{"canonical": "/x"}]},
+                "shown": {"question": "May demo 1.0.0 go live?", "script": {"name": "deploy.sh", "text": "one\ntwo\n"},
+                    "sandbox": {"write": ["/srv"]}, "of_later": "a new fact",
+                    "taint": [{"tool": "read_file", "resource": "/var/log/x", "first": 5, "newest": 7, "count": 2}]},
+                "why": [{"policy": "p", "origin": "f:1", "advice": "ask"}], "groups": ["release"],
+                "confirm": false,
+                "requester": {"principal": "key:ZcTr354w", "who": "ops-ci (ben)", "user": null},
+                "tainted_by": [{"tool": "read_file", "resource": "/var/log/x", "result": 7}],
+            }),
+            &screen(None),
+        );
         assert_eq!(
             card.join("\n"),
             "approval   apr_1\n\
@@ -196,6 +212,24 @@ mod tests {
              call hash  aa11\n\
              card       bb22"
         );
+    }
+
+    fn screen(columns: Option<usize>) -> Screen {
+        Screen {
+            columns,
+            is_colored: false,
+            now: Wall::parse("2026-11-24T11:00:00.000000Z").expect("a time"),
+        }
+    }
+
+    /// A list said `in 14 min`, and the card said microseconds of UTC.
+    #[test]
+    fn a_person_reads_how_long_is_left_and_a_program_the_exact_time() {
+        let card = json!({"id": "apr_1", "expires": "2026-11-24T11:14:00.000000Z"});
+        let shown = lines(&card, &screen(Some(80))).join("\n");
+        assert!(shown.contains("expires ") && shown.ends_with(", in 14 min"), "{shown}");
+        let exact = lines(&card, &screen(None)).join("\n");
+        assert!(exact.ends_with("2026-11-24T11:14:00.000000Z"), "{exact}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Approvals {
                 if is_json {
                     show::json(&approval)?;
                 } else {
-                    card::lines(&approval).iter().try_for_each(|line| show::line(line))?;
+                    card::lines(&approval, &Screen::stdout()).iter().try_for_each(|line| show::line(line))?;
                 }
                 Ok(exit::OK)
             }
@@ -103,9 +103,9 @@ impl Approve {
         refuse_void(&source, &approval)?;
         // The card is shown even if standard output is for a program.
         if !is_json {
-            card::lines(&approval).iter().try_for_each(|line| show::line(line))?;
+            card::lines(&approval, &Screen::stdout()).iter().try_for_each(|line| show::line(line))?;
         } else if self.card.is_none() {
-            card::lines(&approval).iter().for_each(|line| show::note(line));
+            card::lines(&approval, &Screen::stdout()).iter().for_each(|line| show::note(line));
         }
         let digest = card::digest(&approval);
         match &self.card {

@@ -68,3 +68,12 @@ pub(in crate::cli) fn covered(role: Role) -> (Vec<String>, Vec<String>) {
     let names = |roles: Vec<Role>| roles.into_iter().map(|role| role.as_str().to_owned()).collect();
     (names(covered), names(others))
 }
+
+/// `words` as one word of a shell.
+pub(in crate::cli) fn in_shell(words: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:".contains(c);
+    match !words.is_empty() && words.chars().all(is_plain) {
+        true => words.to_owned(),
+        false => format!("'{}'", words.replace('\'', r"'\''")),
+    }
+}

@@ -21,7 +21,7 @@ mod program;
 mod tool;
 
 pub(super) use added::Added;
-pub(super) use case::{NewCase, covered, text, words};
+pub(super) use case::{NewCase, covered, in_shell, text, words};
 pub(super) use place::FoundPlace;
 pub(super) use proposal::Proposal;
 pub(super) use tool::NewTool;

@@ -34,8 +34,8 @@ impl FoundPlace {
             return Err(Fail::usage(format!("`{written}` is not an absolute path")));
         }
         let at = path.display();
-        let real =
-            std::fs::canonicalize(&path).map_err(|e| Fail::usage(format!("`{written}`: {at}: {e}")))?;
+        let real = std::fs::canonicalize(&path)
+            .map_err(|e| Fail::usage(format!("`{written}`: {at}: {e}{}", mend(&e))))?;
         let is_name = trimmed.starts_with('@') && !trimmed.contains('/');
         let in_rule = if is_name { Some(trimmed.to_owned()) } else { real.to_str().map(str::to_owned) };
         let in_rule = in_rule.ok_or_else(|| Fail::usage(format!("`{written}` is not UTF-8")))?;
@@ -54,6 +54,17 @@ impl FoundPlace {
         }
         .display()
         .to_string()
+    }
+}
+
+/// What to do about a path that cannot be resolved.
+fn mend(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            ". A rule is about what is there, because links in it are followed now: make it first, or name another \
+             folder"
+        }
+        _ => "",
     }
 }
 

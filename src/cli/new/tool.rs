@@ -1,6 +1,6 @@
 //! `par tool new`.
 
-use super::case::{NewCase, covered, text, words};
+use super::case::{NewCase, covered, in_shell, text, words};
 use super::place::FoundPlace;
 use super::program::runtime;
 use super::proposal::Proposal;
@@ -270,11 +270,6 @@ impl NewTool {
             }
         }
     }
-}
-
-/// The words as one word of a shell.
-fn in_shell(words: &str) -> String {
-    format!("'{}'", words.replace('\'', r"'\''"))
 }
 
 fn is_word(name: &str) -> bool {

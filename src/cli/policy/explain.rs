@@ -4,6 +4,7 @@ use super::model::configured;
 use super::subject::{EXPLAIN_USER, key_subject, resource};
 use crate::auth::{Role, Source, Subject};
 use crate::cli::exit::{self, Fail};
+use crate::cli::new::in_shell;
 use crate::cli::table::{Cell, Column, Screen, Sheet, words};
 use crate::cli::tool::unknown;
 use crate::cli::{compose, key, show};
@@ -61,6 +62,8 @@ struct Explanation {
     caveat: &'static str,
     /// The recorded decision, if the question comes from the ledger.
     recorded: Option<RecordedDecision>,
+    /// The command that writes a rule for exactly this call, if only a permit is missing.
+    permit: Option<String>,
 }
 
 /// What a recorded decision was made of, and why it was a deny.
@@ -159,6 +162,7 @@ impl Explain {
                 ""
             },
             recorded: None,
+            permit: None,
         })
     }
 
@@ -187,13 +191,29 @@ impl Explain {
             channel: crate::types::Channel::Http,
             counts: counts(config, &self.tool)?,
         };
+        let (answer, considered) = (rules.bundle.decide(&question).answer, rules.bundle.explain(&question));
+        let forbids = |one: &Considered| one.matched && !one.permits && !rules.bundle.asks(&one.policy);
+        let is_forbidden = considered.iter().any(forbids);
+        let is_open = matches!(answer, Ruling::Deny { .. }) && !is_forbidden;
         Ok(Explanation {
-            answer: rules.bundle.decide(&question).answer,
-            considered: rules.bundle.explain(&question),
+            permit: object_of(&resource).filter(|_| is_open).map(|on| self.permitting(&on)),
+            answer,
+            considered,
             about: resource_text(&resource),
             caveat: ", as the first call of a run; the sandbox checks the resource again when the call runs",
             recorded: None,
         })
+    }
+
+    /// The command that writes a rule for this caller, this tool and this object.
+    fn permitting(&self, on: &str) -> String {
+        let who = self.who.as_deref().unwrap_or("operator");
+        let who = match (&self.user, Role::parse(who)) {
+            (Some(user), _) => format!("user:{user}"),
+            (None, Some(role)) => role.as_str().to_owned(),
+            (None, None) => format!("key:{who}"),
+        };
+        format!("par policy new --who {} --may {} --on {on}", in_shell(&who), self.tool)
     }
 
     /// Asks for a request to the configured model.
@@ -215,6 +235,7 @@ impl Explain {
             about: format!("Sink {} at {}", sink.id(), sink.host),
             caveat: ", before the first call of a run",
             recorded: None,
+            permit: None,
         })
     }
 
@@ -308,6 +329,7 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
             policy: stored.header.str("policy").unwrap_or_default().to_owned(),
             now: rules.bundle.digest().hex(),
         }),
+        permit: None,
     })
 }
 
@@ -334,6 +356,10 @@ impl Explanation {
         }
         if let Ruling::Deny { advice, .. } = &self.answer {
             advice.iter().try_for_each(|line| words(&screen, &format!("  advice: {line}")))?;
+        }
+        if let Some(permit) = &self.permit {
+            // A command is not folded: it is to be copied.
+            show::line(&format!("  to permit exactly this: {permit}"))?;
         }
         let about = &self.about;
         let Some(then) = &self.recorded else {
@@ -379,6 +405,7 @@ impl Explanation {
             "resource": self.about,
             "considered": listed.collect::<Vec<_>>(),
             "nearest": nearest(&self.considered).map(|one| &one.policy),
+            "permit": self.permit,
             "recorded": then,
         })
     }
@@ -426,6 +453,20 @@ fn who(gates: &[Obligation]) -> String {
         0 => "a person".to_owned(),
         1 => format!("another user in the group {named}"),
         _ => format!("another user in each of the groups {named}"),
+    }
+}
+
+/// What a call is about, as `par policy new --on` takes it. A rule can only name a path that is
+/// there.
+fn object_of(resource: &Resource) -> Option<String> {
+    let there = |path: &str| std::path::Path::new(path).exists().then(|| in_shell(path));
+    match resource {
+        Resource::Fixed { id, .. } if id == "localhost" => Some("host:localhost".to_owned()),
+        Resource::Fixed { .. } => None,
+        Resource::Id { kind, id } => Some(in_shell(&format!("{}:{id}", kind.as_str().to_lowercase()))),
+        Resource::Path { canonical, .. } => there(canonical),
+        // What other rules say about it is known only once a manifest grants it.
+        Resource::Outside { .. } => None,
     }
 }
 

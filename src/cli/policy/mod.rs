@@ -4,6 +4,7 @@
 //!
 //! * `subject`: the principal and the resource of a question that no run asks
 //! * `model`: the configured language model as the object of such a question
+//! * `gates`: rules that ask a person, in messages about other rules
 //! * `check`, `diff`, `explain`, `fmt`, `new`, `replay`, `test`: a subcommand each
 
 mod subject;
@@ -14,6 +15,7 @@ mod explain;
 mod replay;
 mod diff;
 mod fmt;
+mod gates;
 mod new;
 
 pub(super) use subject::{key_subject, resource, role_subject};

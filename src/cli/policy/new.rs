@@ -1,5 +1,6 @@
 //! `par policy new`: a rule with its cases, from a form that reads like a sentence.
 
+use super::gates::with_gate;
 use crate::auth::Role;
 use crate::cli::exit::Fail;
 use crate::cli::new::{FoundPlace, NewCase, Proposal, covered, text, words};
@@ -89,7 +90,10 @@ impl NewPolicy {
             next: vec!["par reload    # if a server runs".to_owned(), "par policy test".to_owned()],
             ..Proposal::default()
         };
-        proposal.add(config, is_json)
+        proposal.add(config, is_json).map_err(|fail| match yes {
+            Some(NeededYes::Confirmed) => with_gate(fail, &rules.bundle),
+            _ => fail,
+        })
     }
 
     /// The tools that the rule is for.

@@ -45,7 +45,32 @@ pub(super) fn words(message: &str) -> Vec<SaidWord> {
     }
 }
 
+/// The literals of a form: each spelling of each word that is not a slot.
+pub(super) fn literals(form: &'static str) -> impl Iterator<Item = &'static str> {
+    let words = form.split(' ').filter(|word| inside(word, '{', '}').is_none());
+    words.flat_map(|word| inside(word, '[', ']').unwrap_or(word).split('|'))
+}
+
 impl SaidWord {
+    /// A word without quotes.
+    pub(super) fn plain(text: &str) -> Self {
+        Self { text: text.to_owned(), is_quoted: false }
+    }
+
+    /// The word without its quotes.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn is_quoted(&self) -> bool {
+        self.is_quoted
+    }
+
+    /// The word as a person types it.
+    pub(super) fn as_typed(&self) -> String {
+        if self.is_quoted { format!("\"{}\"", self.text) } else { self.text.clone() }
+    }
+
     fn is_one_of(&self, literals: &[&str]) -> bool {
         !self.is_quoted && literals.iter().any(|literal| literal.eq_ignore_ascii_case(&self.text))
     }

@@ -2,7 +2,7 @@
 
 use super::calls::{self, ArgumentNames, WrittenCall};
 use super::form::words;
-use super::sentences::{NamedFolders, Understood, understand};
+use super::sentences::{NamedFolders, Understood, meant, understand};
 use super::tell;
 use crate::llm::conversation::Message;
 use crate::llm::error::ModelError;
@@ -69,10 +69,12 @@ impl Offline {
         if let Some(calls) = calls::parse(text, &RequiredNames(request.tools)) {
             return OfflineReply::Propose(calls);
         }
-        match understand(&words(text), &self.folders, request.tools) {
+        let said = words(text);
+        match understand(&said, &self.folders, request.tools) {
             Some(Understood::Calls(calls)) => OfflineReply::Propose(calls),
             Some(Understood::Answer(text)) => OfflineReply::Say(text),
-            None => OfflineReply::Say(tell::help(request.tools)),
+            Some(Understood::Help) => OfflineReply::Say(tell::help(request.tools)),
+            None => OfflineReply::Say(tell::not_understood(meant(&said).as_deref(), request.tools)),
         }
     }
 }

@@ -3,13 +3,19 @@
 //! A result is JSON text whose shape belongs to other rooms and to the tools. It is read leniently:
 //! missing members are left out, and no content can prevent an answer.
 
-use super::sentences::SENTENCES;
+use super::table::SENTENCES;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
 use crate::types::{limits, text};
 use serde_json::Value;
 
-/// The reply to a message that is not understood, and to a question for help: what is understood.
+/// The reply to a message that is not understood: the message that was likely meant, and help.
+pub(super) fn not_understood(meant: Option<&str>, tools: &[ToolOffer]) -> String {
+    let meant = meant.map(|meant| format!(" Did you mean `{}`?", shown(meant))).unwrap_or_default();
+    format!("This message is not understood.{meant}\n{}", help(tools))
+}
+
+/// The reply to a question for help: what is understood.
 pub(super) fn help(tools: &[ToolOffer]) -> String {
     let mut out = String::from(
         "offline provider: no model is configured, so only tool calls and some sentences are understood.\n\

@@ -3,7 +3,7 @@
 //! A load is all or nothing: parsing, strict validation with warnings as errors, then the canary
 //! (`policy/canary.rs`). No bundle leaves the room before it has passed the canary.
 
-use super::annotations::{EXPIRES, span_s};
+use super::annotations::{EXPIRES, asks, span_s};
 use super::built_in;
 use super::error::{PolicyError, SourceFile, whole};
 use super::lint::words::{labels_of, words_of};
@@ -337,6 +337,18 @@ impl Bundle {
     /// Policies in the files, with their places.
     pub fn policies(&self) -> impl Iterator<Item = (&str, String)> {
         self.origins.iter().map(|(id, origin)| (id.as_str(), origin.place()))
+    }
+
+    /// Whether the policy `policy` asks a person instead of denying.
+    #[must_use]
+    pub fn asks(&self, policy: &str) -> bool {
+        self.policy(policy).is_some_and(asks)
+    }
+
+    /// The group that must approve what the policy `policy` forbids until then.
+    #[must_use]
+    pub fn asked_group(&self, policy: &str) -> Option<&str> {
+        self.policy(policy)?.annotation("require_approval")
     }
 
     /// Groups without members that policies name, each with one such policy: `release`,

@@ -1,7 +1,7 @@
 //! Reads one table of a manifest, member by member, so that one fault does not hide the next.
 
 use super::error::{InFile, ManifestError, with_lines};
-use crate::types::nearest;
+use crate::types::{nearest, with_meant};
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use toml::Spanned;
@@ -16,6 +16,8 @@ pub(super) struct TableFields<'a> {
     at: Option<usize>,
     table: DeTable<'a>,
     asked: Vec<&'static str>,
+    /// Those of them that may be absent.
+    optional: Vec<&'static str>,
     missing: Vec<(&'static str, String)>,
     found: Vec<ManifestError>,
     is_faulty: bool,
@@ -28,8 +30,8 @@ impl<'a> TableFields<'a> {
     }
 
     fn new(file: InFile<'a>, heading: &'static str, at: Option<usize>, table: DeTable<'a>) -> Self {
-        let (asked, missing, found) = (Vec::new(), Vec::new(), Vec::new());
-        Self { file, heading, at, table, asked, missing, found, is_faulty: false }
+        let (asked, optional, missing, found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { file, heading, at, table, asked, optional, missing, found, is_faulty: false }
     }
 
     /// A required member. If it is missing, the error shows `example`, the line to paste.
@@ -38,11 +40,12 @@ impl<'a> TableFields<'a> {
         if value.is_none() {
             self.missing.push((key, example.to_owned()));
         }
-        self.convert(value?)
+        self.read(value?).map_err(|fault| self.found.push(fault)).ok()
     }
 
     /// A member that may be absent.
     pub(super) fn optional<T: Deserialize<'a>>(&mut self, key: &'static str) -> Option<T> {
+        self.optional.push(key);
         let value = self.take(key)?;
         self.convert(value)
     }
@@ -89,9 +92,9 @@ impl<'a> TableFields<'a> {
     }
 
     /// Whether what depends on the optional members can be checked: each of them had its form, and
-    /// none is misspelled.
+    /// none is misspelled. A required member that is wrong is simply absent, and hides nothing.
     pub(super) fn is_whole(&self) -> bool {
-        let is_close = |word: &str| nearest(word, self.asked.iter().copied()).is_some();
+        let is_close = |word: &str| nearest(word, self.optional.iter().copied()).is_some();
         !self.is_faulty && !self.table.keys().any(|key| is_close(key.get_ref()))
     }
 
@@ -129,15 +132,17 @@ impl<'a> TableFields<'a> {
     }
 
     fn convert<T: Deserialize<'a>>(&mut self, value: Spanned<DeValue<'a>>) -> Option<T> {
+        let read = self.read(value);
+        self.is_faulty |= read.is_err();
+        read.map_err(|fault| self.found.push(fault)).ok()
+    }
+
+    fn read<T: Deserialize<'a>>(&self, value: Spanned<DeValue<'a>>) -> Result<T, ManifestError> {
         let span = value.span();
-        match T::deserialize(ValueDeserializer::from(value).into_deserializer()) {
-            Ok(value) => Some(value),
-            Err(e) => {
-                let at = e.span().unwrap_or(span).start;
-                self.refuse(Some(at), e.message().to_owned());
-                None
-            }
-        }
+        T::deserialize(ValueDeserializer::from(value).into_deserializer()).map_err(|e| {
+            let at = e.span().unwrap_or(span).start;
+            self.file.at_byte(Some(at), with_meant(e.message()))
+        })
     }
 
     fn refuse(&mut self, at: Option<usize>, reason: String) {

@@ -127,6 +127,7 @@ fn faults_in_every_table_are_reported_together_with_their_lines() {
     let expect = [
         ":3: unknown key `clas`: did you mean `class`?".to_owned(),
         ":4: unknown variant `small`, expected one of `low`, `medium`, `high`".to_owned(),
+        format!(":5: `sh` is not an absolute path: did you mean `{}`?", sh.expect("a shell")),
         ":9: `from = \"/file\"` does not point to a required string".to_owned(),
         ":12: unknown key `colour` in `[resource]`: expected one of type, from, canonical, is, content, copy_in"
             .to_owned(),
@@ -159,4 +160,20 @@ fn a_line_that_is_not_toml_is_the_only_fault() {
         Some(true)
     );
     assert!(!found.contains("is missing"), "{found}");
+}
+
+/// A value that is wrong hides no other fault, and is named with the word that was meant.
+#[test]
+fn a_wrong_class_does_not_hide_the_faults_of_the_command() {
+    let text = GOOD
+        .replace("class = \"read\"", "class = \"reed\"")
+        .replace("\"/bin/sh\", ", "\"sh\", ")
+        .replace("runtime = \"dynamic\"\n", "")
+        .replace("risk = ", "rsik = ");
+    let found = parse(&text).expect_err("refused");
+    for part in
+        ["did you mean `read`?", "did you mean `risk`?", "did you mean `/usr/bin/sh`?", "needs `runtime`"]
+    {
+        assert!(found.contains(part), "{part:?} in {found}");
+    }
 }

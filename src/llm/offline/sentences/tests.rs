@@ -1,7 +1,9 @@
 //! Every sentence has its steps, and a text stays one argument.
 
 use super::super::form::words;
-use super::{Meaning, NamedFolders, SENTENCES, Understood, understand};
+use super::super::meaning::Meaning;
+use super::super::table::SENTENCES;
+use super::{NamedFolders, Understood, meant, understand};
 use crate::llm::ToolOffer;
 use std::fmt::Write as _;
 
@@ -31,6 +33,7 @@ fn told(message: &str, tools: &[&str]) -> String {
     match understand(&words(message), &folders, &offered(tools)) {
         None => "not understood".to_owned(),
         Some(Understood::Answer(text)) => text,
+        Some(Understood::Help) => "help".to_owned(),
         Some(Understood::Calls(calls)) => {
             let lines: Vec<String> =
                 calls.iter().map(|call| format!("{} {}", call.tool, call.arguments)).collect();
@@ -89,7 +92,64 @@ fn a_sentence_about_a_tool_that_is_off_says_so() {
     assert_eq!(told("how is this server doing?", &["health_check"]), "health_check {}");
     assert_eq!(told("delete the logs", &TOOLS), "not understood");
     let of_commands = |sentence: &&super::Sentence| matches!(sentence.means, Meaning::Command(_));
-    assert_eq!(SENTENCES.iter().filter(of_commands).count(), 2);
+    assert_eq!(SENTENCES.iter().filter(of_commands).count(), 4);
+}
+
+/// What a stranger said and was misread or not understood.
+#[test]
+fn forty_more_sentences_of_a_day_are_understood() {
+    let check = |message: &str, expect: &str| {
+        let told = told(message, &TOOLS);
+        assert!(told.starts_with(expect), "{message}: {told}");
+    };
+    check(
+        "show approvals",
+        "No tool reads PAR's own record. On the server, this shows it:\n  par approval list",
+    );
+    check("find files in demo", r#"list_dir {"path":"/srv/par/workspace/demo"}"#);
+    check("find files in /var/log", r#"list_dir {"path":"/var/log"}"#);
+    check("who was denied today", "No tool reads PAR's own record");
+    check(
+        "show me the last 20 lines of /var/log/dpkg.log",
+        r#"tail_file {"path":"/var/log/dpkg.log","lines":20}"#,
+    );
+    let openssl = r#"search_files {"path":"/var/log","pattern":"openssl"}"#;
+    check("search for openssl in /var/log", openssl);
+    check("search openssl in /var/log", openssl);
+    check(
+        "grep \"install ok\" /var/log/dpkg.log",
+        r#"search_files {"path":"/var/log/dpkg.log","pattern":"install ok"}"#,
+    );
+    for nothing in
+        ["status of nginx", "is nginx running?", "stop nginx", "reboot", "who is logged in?", "rm -rf /"]
+    {
+        check(nothing, "No tool here does that");
+    }
+    check(
+        "check certificate of example.com",
+        "No tool here does that (to check a certificate). What comes nearest",
+    );
+    check("roll back demo", "Name the version");
+    check("what failed last night?", "No tool reads PAR's own record");
+    check("what did ana do yesterday?", "No tool reads PAR's own record");
+    assert!(told("what did ana do yesterday?", &TOOLS).contains("principal:os:ana since:48h"));
+    check("what's new in /var/log", r#"list_dir {"path":"/var/log"}"#);
+    for help in ["help", "what can you do?", "hello", "Hello!"] {
+        check(help, "help");
+    }
+}
+
+/// A misspelled word does not hide what was meant, and nothing is done before it is said again.
+#[test]
+fn a_misspelled_sentence_is_answered_with_what_was_meant() {
+    let check = |message: &str, expect: Option<&str>| {
+        assert_eq!(told(message, &TOOLS), "not understood", "{message}");
+        assert_eq!(meant(&words(message)).as_deref(), expect, "{message}");
+    };
+    check("deply demo 1.0.1", Some("deploy demo 1.0.1"));
+    check("restrat nginx", Some("restart nginx"));
+    check("serach syslog for \"a b\"", Some("search syslog for \"a b\""));
+    check("make me a sandwich", None);
 }
 
 /// What a person types stays data: no quote, brace or name of a folder in it changes the call.
