@@ -233,7 +233,7 @@ fn sound(file: &Path, text: &str) -> Result<(toml::Table, Vec<ConfigError>), Con
     while let Err(e) = RawConfig::deserialize(toml::Deserializer::from(table.clone())) {
         faults.push(of_toml(&e));
         let is_removed = e.span().is_some_and(|span| {
-            // An entry of `[auth.os_users]` is left out whole: without one member it is faulty again.
+            // An entry of `[auth.os_users]` is left out whole: with a member less it is faulty too.
             remove_at(table.get_mut(), span.start, 2) || remove_at(table.get_mut(), span.start, 3)
         });
         if !is_removed {

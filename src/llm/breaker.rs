@@ -22,7 +22,7 @@ pub(super) struct Breaker {
 
 /// Why a request is not let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Open {
+pub(super) struct OpenCircuit {
     /// Failures in a row.
     pub(super) failures: u32,
     /// Time until the next request is let through, in milliseconds, at least 1.
@@ -31,17 +31,17 @@ pub(super) struct Open {
 
 impl Breaker {
     /// Why no request is let through now.
-    pub(super) fn obstacle(&self, now_us: u64) -> Option<Open> {
+    pub(super) fn obstacle(&self, now_us: u64) -> Option<OpenCircuit> {
         let until_us = self.until_us?;
         // A request that was dropped never says how it ended: after a time another one may try.
         let probe_until_us =
             self.probe_us.map_or(0, |began| began.saturating_add(limits::RUN_MS_MAX * 1_000));
         let left_us = until_us.max(probe_until_us).checked_sub(now_us).filter(|left| *left > 0)?;
-        Some(Open { failures: self.failures, left_ms: left_us.div_ceil(1_000) })
+        Some(OpenCircuit { failures: self.failures, left_ms: left_us.div_ceil(1_000) })
     }
 
     /// Lets a request through, or says why not.
-    pub(super) fn begin(&mut self, now_us: u64) -> Result<(), Open> {
+    pub(super) fn begin(&mut self, now_us: u64) -> Result<(), OpenCircuit> {
         if let Some(open) = self.obstacle(now_us) {
             return Err(open);
         }
@@ -78,7 +78,7 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::{Breaker, Open};
+    use super::{Breaker, OpenCircuit};
     use crate::types::limits;
 
     const S: u64 = 1_000_000;
@@ -95,7 +95,7 @@ mod tests {
         let most = limits::MODEL_FAILURES_MAX;
         assert_eq!(failed(most - 1).obstacle(0), None);
         let open = failed(most).obstacle(0);
-        assert_eq!(open, Some(Open { failures: most, left_ms: limits::MODEL_REST_MS }));
+        assert_eq!(open, Some(OpenCircuit { failures: most, left_ms: limits::MODEL_REST_MS }));
         let mut mixed = failed(most - 1);
         mixed.succeed();
         mixed.fail(0, None);

@@ -1,6 +1,6 @@
 //! A model of the configuration: a provider with its name, its breaker and the model after it.
 
-use super::breaker::{Breaker, Open};
+use super::breaker::{Breaker, OpenCircuit};
 use super::error::ModelError;
 use super::proposer::Proposer;
 use super::provider::{BoxFuture, ModelRequest, Provider};
@@ -31,7 +31,7 @@ impl Guarded {
     }
 
     fn rests_for(&self, open: Open) -> ModelError {
-        let Open { failures, left_ms } = open;
+        let OpenCircuit { failures, left_ms } = open;
         let seconds = left_ms.div_ceil(1_000);
         let name = &self.name;
         ModelError::resting(format!(

@@ -150,7 +150,8 @@ fn same_key<'a>(
     report
 }
 
-/// What to do if `known-logs` remembers another log at this address, as after a home was made again.
+/// What to do if `known-logs` remembers another log at this address, as for a home that was made
+/// again.
 fn other_log(config: &Config, address: &str, known: Option<&VerifierKey>) -> Option<String> {
     let here = Reader::open(&compose::files(config).ledger()).ok()?.log_key().ok()?;
     let known = known.filter(|known| **known != here)?;

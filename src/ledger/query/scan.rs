@@ -45,7 +45,8 @@ impl Reader {
 
     /// As [`Reader::headers`], for a list that is only shown: damage does not end it. A payload
     /// that does not match its header counts as one that contains what is searched for, and an
-    /// entry whose header cannot be read is left out. [`Reader::met_damage`] names the first of either.
+    /// entry whose header cannot be read is left out. [`Reader::met_damage`] names the first of
+    /// either.
     pub fn listed(
         &self,
         filter: &Filter,

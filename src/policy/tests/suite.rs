@@ -117,13 +117,16 @@ fn a_case_without_a_valid_call_fails() {
 #[test]
 fn a_list_of_tools_is_exact() {
     let offered = |tools: &str| format!("[[offered]]\nrole = \"operator\"\ntools = [{tools}]\n");
-    check(&offered("\"read_file\", \"tail_file\", \"list_dir\", \"search_files\""), &[]);
+    let reading = ["diff_files", "file_info", "largest_paths", "list_dir", "read_config", "read_file"];
+    let reading: Vec<String> = reading.map(|tool| format!("{tool:?}")).into();
+    check(&offered(&format!("{}, \"tail_file\", \"search_files\"", reading.join(", "))), &[]);
     check(&format!("{}ceiling = [\"list_dir\", \"deploy\"]\n", offered("\"list_dir\"")), &[]);
     check(
-        &offered("\"read_file\", \"tail_file\", \"deploy\""),
+        &offered(&format!("{}, \"deploy\"", reading.join(", "))),
         &[
-            "policies/tests/p.toml:1: offered: operator: expected [deploy, read_file, tail_file], got [list_dir, \
-               read_file, search_files, tail_file]: too many: list_dir, search_files; missing: deploy",
+            "policies/tests/p.toml:1: offered: operator: expected [deploy, diff_files, file_info, largest_paths, \
+               list_dir, read_config, read_file], got [diff_files, file_info, largest_paths, list_dir, read_config, \
+               read_file, search_files, tail_file]: too many: search_files, tail_file; missing: deploy",
         ],
     );
 }
