@@ -30,7 +30,7 @@ impl Guarded {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rests_for(&self, open: Open) -> ModelError {
+    fn rests_for(&self, open: OpenCircuit) -> ModelError {
         let OpenCircuit { failures, left_ms } = open;
         let seconds = left_ms.div_ceil(1_000);
         let name = &self.name;
