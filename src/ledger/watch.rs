@@ -82,7 +82,8 @@ impl Watcher {
 
 impl Ledger {
     /// Verifies the newest entries ([`limits::VERIFY_TO_ACT_ENTRIES_MAX`]), for a command that is
-    /// about to act without a server. Damage is recorded, and nothing else is appended from then on.
+    /// about to act without a server. Damage is recorded, and nothing else is appended from then
+    /// on.
     pub fn verify_to_act(&self) -> Result<(), OpenError> {
         if let Some(damage) = self.damage() {
             return Err(OpenError::Append(AppendError::Damaged(Box::new(damage))));

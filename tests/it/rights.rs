@@ -61,9 +61,9 @@ fn doctor_names_what_tools_may_not_read_and_what_mends_it() {
     assert!(!says.contains("open.log") && !says.contains("list_dir"), "{says}");
     let about = text_of(&home, &["doctor", "path", &name]);
     assert!(about.contains("may not read") && about.contains(line), "{about}");
-    for tool in ["read_file", "search_files", "tail_file"] {
-        assert!(says.contains(tool), "{says}");
+    for tool in ["read_file", "search_files", "tail_file", "diff_files", "file_info", "largest_paths"] {
         let manifest = home.path(&format!("etc/tools.d/{tool}.toml"));
+        assert!(says.contains(tool), "{says}");
         let text = std::fs::read_to_string(&manifest).expect("manifest");
         std::fs::write(&manifest, text.replace("[sandbox]", &format!("[sandbox]\n{line}"))).expect("written");
     }
