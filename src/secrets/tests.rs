@@ -58,7 +58,7 @@ fn each_form_is_replaced_by_the_name_and_one_digest() {
 /// stays JSON.
 #[test]
 fn a_form_in_the_middle_of_an_escape_leaves_json() {
-    let check = |value: &str, text: &str| {
+    let check = |value: &str, text: &str, is_kept: bool| {
         let finder = finder(&[("db", value.as_bytes())], &[]).expect("finder");
         let (out, found) = replaced(&finder, text.as_bytes(), false);
         let out = String::from_utf8(out).expect("UTF-8");
@@ -66,12 +66,13 @@ fn a_form_in_the_middle_of_an_escape_leaves_json() {
         assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
         assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok(), "{text} became {out}");
         assert!(!out.contains(value), "{out}");
+        assert_eq!(out.contains("[secret:db:"), is_kept, "{text} became {out}");
     };
-    check("open sesame 42", r#"{"a":"\u06f70656e20736573616d65203432020"}"#);
-    check("nopensesame", r#"{"a":"x\nopensesame"}"#);
-    check("opensesame\\", r#"{"a":"opensesame\"x"}"#);
-    check("opensesame\"x", r#"{"opensesame":"x","opensesame\"x":1}"#);
-    check("\":\"opensesame", r#"{"a":"opensesame","b":1}"#);
+    check("open sesame 42", r#"{"a":"\u06f70656e20736573616d65203432020"}"#, true);
+    check("nopensesame", r#"{"a":"x\nopensesame"}"#, true);
+    check("opensesame\\", r#"{"a":"opensesame\"x"}"#, true);
+    check("opensesame\"x", r#"{"opensesame":"x","opensesame\"x":1}"#, true);
+    check("\":\"opensesame", r#"{"a":"opensesame","b":1}"#, false);
 }
 
 /// A model may write any character of a JSON string as `\u….`; the unescaped text counts.

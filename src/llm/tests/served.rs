@@ -229,3 +229,28 @@ async fn a_key_that_is_exchanged_during_a_request_is_still_replaced() {
         assert!(!String::from_utf8_lossy(&error.raw.expect("the body")).contains("sk-"));
     }
 }
+
+/// Without a permit, or with one for another model, nothing reaches the server.
+#[tokio::test]
+async fn nothing_is_sent_without_a_permit() {
+    for kind in ProviderKind::ALL.into_iter().filter(|kind| *kind != ProviderKind::Offline) {
+        let server = ScriptedServer::start(Vec::new()).await;
+        let provider = build(settings(kind, &server.base_url)).expect("settings");
+        let mut conversation = chat("be careful");
+        conversation.push_user(unnamed("hello?".to_owned()));
+        let elsewhere = settings(kind, "http://127.0.0.1:9/v1");
+        let other = permit(&build(elsewhere).expect("settings"));
+        for permit in [None, other.as_ref()] {
+            let request = ModelRequest {
+                conversation: &conversation,
+                tools: &[],
+                deadline: LONG,
+                permit,
+                listener: None,
+            };
+            let error = provider.complete(&request).await.expect_err("nothing allows it");
+            assert_eq!(error.kind, ModelErrorKind::NotPermitted, "{}", kind.as_str());
+        }
+        assert!(server.seen.lock().expect("the log").is_empty(), "{}", kind.as_str());
+    }
+}
