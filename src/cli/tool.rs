@@ -206,6 +206,7 @@ pub(super) fn disabled(config: &Config, name: &str) -> Option<String> {
 fn view(manifest: &Manifest) -> Value {
     let runs = match &manifest.runner {
         Runner::Builtin(builtin) => json!({ "builtin": builtin }),
+        Runner::Front(which) => json!({ "front": which }),
         Runner::Program(program) => {
             let script = program.script.as_ref();
             let script = script.map(|s| json!({ "name": s.name(), "sha256": s.digest().hex() }));

@@ -58,6 +58,9 @@ mod reload; // as an ordinary user too
 mod replay;
 // Followers of the ledger receive the entries that match.
 mod follow;
+// Tools of the server itself: its record, look-ups and probes.
+mod front; // as an ordinary user too
+mod probes; // as an ordinary user too
 // An export proves itself, and is recorded on the ledger.
 mod export;
 // Erased data is in no file any more.

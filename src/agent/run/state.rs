@@ -3,6 +3,7 @@
 use super::prompt;
 use super::turn::Begun;
 use crate::agent::api::{Step, Usage};
+use crate::agent::front::FrontAsker;
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::gate::{AskOutcome, CallContext};
@@ -81,6 +82,19 @@ impl<'a> RunWalk<'a> {
             rounds: 0,
             end_us: clock::mono_us() + limits::RUN_MS_MAX * 1_000,
             first: 0,
+        }
+    }
+
+    /// The same, for a call that runs in the front.
+    pub(super) fn asker(&self) -> FrontAsker {
+        FrontAsker {
+            agent: self.agent.clone(),
+            principal: self.principal.clone(),
+            door: self.door,
+            run: self.run.clone(),
+            session_id: self.session_id.clone(),
+            session: self.session.clone(),
+            channel: self.channel,
         }
     }
 
