@@ -144,7 +144,7 @@ fn a_secret_that_is_named_later_is_not_recalled() {
 }
 
 /// Another key's run is as if it were not there; `who_was_denied` counts the caller's own calls,
-/// and everybody's for who may read the audit.
+/// and all calls for a caller who may read the audit.
 #[test]
 fn a_caller_recalls_own_runs_alone_and_counts_own_denials() {
     let home = TestHome::init();

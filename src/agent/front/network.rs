@@ -72,21 +72,21 @@ pub(super) async fn probe(order: &Order, arguments: &Value) -> FrontAnswer {
     };
     let (outcome, tried) = try_each(to, connecting, &checked, until).await;
     let truncated = tried.len() < checked.addresses().len() + checked.left_out() && outcome != "open";
-    let shown: Vec<Value> = tried.iter().map(Tried::json).collect();
+    let shown: Vec<Value> = tried.iter().map(TriedAddress::json).collect();
     let answer =
         json!({ "outcome": outcome, "lookup_ms": lookup_ms, "tried": shown, "truncated": truncated });
     FrontAnswer { connections: tried.iter().map(|one| one.connection(to)).collect(), ..Ok(answer).into() }
 }
 
 /// One attempt at one address.
-struct Tried {
+struct TriedAddress {
     address: SocketAddr,
     outcome: &'static str,
     connect_ms: u64,
     refused: Option<String>,
 }
 
-impl Tried {
+impl TriedAddress {
     fn json(&self) -> Value {
         let Self { address, outcome, connect_ms, .. } = self;
         json!({ "address": address.ip().to_string(), "outcome": outcome, "connect_ms": connect_ms })
@@ -103,13 +103,13 @@ async fn try_each(
     connecting: &Connecting,
     checked: &Checked,
     until: Instant,
-) -> (&'static str, Vec<Tried>) {
+) -> (&'static str, Vec<TriedAddress>) {
     let (mut tried, count) = (Vec::new(), checked.addresses().len());
     for (one, address) in checked.each().zip(checked.addresses()) {
         // Recorded before the attempt: whatever its outcome, others may have observed it.
         if let Err(error) = connecting.record(to, *address).await {
             let refused = Some(error.to_string());
-            tried.push(Tried { address: *address, outcome: "not_recorded", connect_ms: 0, refused });
+            tried.push(TriedAddress { address: *address, outcome: "not_recorded", connect_ms: 0, refused });
             break;
         }
         let began = clock::mono_us();
@@ -124,7 +124,7 @@ async fn try_each(
             }
             Err(error) => (outcome(&error), Some(error.to_string())),
         };
-        tried.push(Tried { address: *address, outcome, connect_ms, refused });
+        tried.push(TriedAddress { address: *address, outcome, connect_ms, refused });
         if outcome == "open" {
             break;
         }

@@ -1,6 +1,6 @@
 //! `recall`: an earlier entry of the caller's own runs, or a search of them.
 
-use super::stored::{Record, StoredText};
+use super::stored::{OwnRecord, StoredText};
 use super::{FrontAnswer, FrontAsker};
 use crate::ledger::{Filter, Header, Kind, Order, ReadError};
 use crate::tools::builtin::{Fitting, NOT_FOUND};
@@ -42,7 +42,7 @@ fn number(arguments: &Value, name: &str) -> Option<u64> {
 }
 
 fn entry(asker: &FrontAsker, seq: u64, arguments: &Value, room: usize) -> Result<FrontAnswer, ReadError> {
-    let found = Record::of(asker).read(seq)?;
+    let found = OwnRecord::of(asker).read(seq)?;
     let shown = match found {
         StoredText::Shown(shown) => shown,
         StoredText::Erased => return Ok(Err(format!("[erased, entry {seq}]")).into()),
@@ -90,7 +90,7 @@ fn search(asker: &FrontAsker, words: &str, arguments: &Value, room: usize) -> Re
         Err(error) => return Ok(Err(error.to_string()).into()),
     };
     let own = filter.clone().in_runs_of(BTreeSet::from([asker.id()]));
-    let (record, ledger) = (Record::of(asker), asker.agent.ledger());
+    let (record, ledger) = (OwnRecord::of(asker), asker.agent.ledger());
     let limit = number(arguments, "limit").unwrap_or(LIMIT_HITS);
     let mut hits = Fitting::new(limit, room.saturating_sub(FRAME_BYTES));
     let mut repeats = DataLabels::default();

@@ -1,6 +1,6 @@
 //! What of the record may be shown to a model, asked as of now.
 //!
-//! A model reads a stored payload only through [`Record::read`]: the caller's own runs, the
+//! A model reads a stored payload only through [`OwnRecord::read`]: the caller's own runs, the
 //! power to read them, the rules about what was read then, and what was erased since. Secrets of
 //! now are replaced where the result of the call is recorded.
 
@@ -32,13 +32,13 @@ pub(super) enum StoredText {
 }
 
 /// The caller's view of the record.
-pub(super) struct Record<'a> {
+pub(super) struct OwnRecord<'a> {
     asker: &'a FrontAsker,
     owner: String,
     sight: Option<Sight>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> OwnRecord<'a> {
     pub(super) fn of(asker: &'a FrontAsker) -> Self {
         let sight = asker.agent.gate().sight(&asker.principal, Power::RunRead, asker.door).ok();
         Self { asker, owner: asker.id(), sight }

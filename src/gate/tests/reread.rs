@@ -112,7 +112,7 @@ async fn an_exclusion_of_then_hides_nothing_more() {
 }
 
 /// Rules about acts, such as how often a tool runs and what a tainted session may do, are not about
-/// reading the result of one; a decision that is no allow has no result.
+/// reading the result of one. A denied call has no result.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_result_of_an_act_is_read_again_and_a_denial_never() {
     let mut bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));

@@ -135,15 +135,15 @@ mod tests {
     use serde_json::{Value, json};
     use std::io::{self, Read, Write};
 
-    struct Canned<'a>(&'a [u8], Vec<u8>);
+    struct SpokenServer<'a>(&'a [u8], Vec<u8>);
 
-    impl Read for Canned<'_> {
+    impl Read for SpokenServer<'_> {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
             self.0.read(into)
         }
     }
 
-    impl Write for Canned<'_> {
+    impl Write for SpokenServer<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.1.write(bytes)
         }
@@ -154,7 +154,7 @@ mod tests {
 
     fn probe(answer: &str) -> Result<Value, String> {
         let url = WebUrl::parse("https://shop.example.com/a?b=c").expect("a URL");
-        http_probe(Canned(answer.as_bytes(), Vec::new()), &url, crate::types::clock::mono_us())
+        http_probe(SpokenServer(answer.as_bytes(), Vec::new()), &url, crate::types::clock::mono_us())
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nServer: nginx\r\nSet-Cookie: id=S3CRET\r\nX-Token: S3CRET\r\n\
              Content-Type: text/html\u{1b}[2J\r\nContent-Length: 11\r\n\r\nBODY-S3CRET",
         );
-        // A control character in a header is no HTTP.
+        // A control character in a header is not HTTP.
         assert!(answer.is_err(), "{answer:?}");
         let answer = probe(
             "HTTP/1.1 200 OK\r\nServer: nginx\r\nSet-Cookie: id=S3CRET\r\nX-Token: S3CRET\r\n\
@@ -180,7 +180,7 @@ mod tests {
     /// C5, C6: a redirect to the metadata service or into an inner network is not repeated, and no
     /// query is.
     #[test]
-    fn a_redirect_is_told_only_if_it_is_harmless() {
+    fn a_redirect_is_reported_only_if_it_is_harmless() {
         for (location, expect) in [
             (
                 "https://www.example.com/new?token=S3CRET#x",

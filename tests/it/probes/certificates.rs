@@ -179,7 +179,7 @@ fn a_hostile_certificate_is_data() {
         "{step}"
     );
     assert_eq!((&step["result"]["names_found"], &step["result"]["truncated"]), (&json!(201), &json!(true)));
-    let plain = super::Canned::start(|stream| {
+    let plain = super::ProbedServer::start(|stream| {
         std::io::Write::write_all(stream, b"220 smtp ready\r\n").ok();
     });
     let step = call(&home, "tls_certificate", &json!({ "host": format!("localhost:{}", plain.port) }));

@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 200;
 const DAY_S: i64 = 86_400;
 /// Keys of RSA below this many bits are not accepted by clients.
 const RSA_BITS_MIN: usize = 2_048;
-/// Keys on elliptic curves below this many bits, likewise.
+/// The same for keys on elliptic curves.
 const EC_BITS_MIN: usize = 224;
 
 /// Signatures that can be forged: their digest is MD2, MD4, MD5 or SHA-1.
