@@ -2,7 +2,7 @@
 
 use super::stored::is_denial;
 use super::{FrontAnswer, FrontAsker};
-use crate::ledger::{Filter, Header, Kind, Order, ReadError};
+use crate::ledger::{Filter, Header, Kind, Ledger, Order, ReadError};
 use crate::policy::{Over, Power};
 use crate::tools::builtin::Fitting;
 use crate::types::clock::Wall;
@@ -56,13 +56,10 @@ fn count(asker: &FrontAsker, arguments: &Value, room: usize) -> Result<Value, Re
     let id = asker.id();
     let sees_own =
         gate.sight(&asker.principal, Power::RunRead, asker.door).is_ok_and(|sight| sight.sees(&id));
-    let filter = match sees_all {
-        true => Filter::default(),
-        false => Filter::default().in_runs_of(BTreeSet::from([id])),
-    };
     let (mut counted, mut is_whole) = (BTreeMap::new(), true);
     if sees_all || sees_own {
-        is_whole = count_since(asker, &filter, since_us, &mut counted)?;
+        let only = (!sees_all).then_some(id.as_str());
+        is_whole = count_since(asker, only, since_us, &mut counted)?;
     }
     let calls: u64 = counted.values().map(|count: &DeniedCount| count.calls).sum();
     let mut rows: Vec<(DeniedKey, DeniedCount)> = counted.into_iter().collect();
@@ -83,20 +80,23 @@ fn count(asker: &FrontAsker, arguments: &Value, room: usize) -> Result<Value, Re
     }))
 }
 
-/// Counts from the newest entry back to `since_us`. Returns whether it got there.
+/// Counts from the newest entry back to `since_us`, calls of `only` if it is given. Returns whether
+/// it got there.
 fn count_since(
     asker: &FrontAsker,
-    filter: &Filter,
+    only: Option<&str>,
     since_us: u64,
     counted: &mut BTreeMap<DeniedKey, DeniedCount>,
 ) -> Result<bool, ReadError> {
-    let (ledger, rules) = (asker.agent.ledger(), asker.agent.gate().rules());
+    let ledger = asker.agent.ledger();
+    let known = known_tools(asker, only.is_none());
     let mut next = Some(ledger.head().size.saturating_sub(1));
     for _ in 0..PAGES_MAX {
         let Some(at) = next else { return Ok(true) };
         // A page of every entry: only a header says how old it is.
         let scan_max = limits::PAGE_SCAN_MAX;
-        let (headers, on) = ledger.reader().headers(filter, at, Order::Descending, scan_max, scan_max)?;
+        let (headers, on) =
+            ledger.reader().headers(&Filter::default(), at, Order::Descending, scan_max, scan_max)?;
         for header in headers {
             let at_us = header.u64("wall_us").unwrap_or(0);
             if at_us < since_us {
@@ -105,10 +105,17 @@ fn count_since(
             if !is_denial(&header) {
                 continue;
             }
-            let is_known = |tool: &&str| rules.catalog.find(tool).is_some();
-            let tool = header.str("tool").filter(is_known).unwrap_or(UNKNOWN_TOOL);
+            // The principal of a person's refusal is the one who refused: the request names the caller.
+            let asked = header.u64("ref").filter(|_| header.is(Kind::ApprovalRefuse));
+            let asked = asked.map(|seq| of_request(ledger, seq)).transpose()?.flatten();
+            let of_caller = asked.as_ref().unwrap_or(&header);
+            let principal = of_caller.str("principal").unwrap_or_default();
+            if only.is_some_and(|only| only != principal) {
+                continue;
+            }
+            let tool = of_caller.str("tool").filter(|tool| known.contains(*tool)).unwrap_or(UNKNOWN_TOOL);
             let key = DeniedKey {
-                principal: header.str("principal").unwrap_or_default().to_owned(),
+                principal: principal.to_owned(),
                 tool: tool.to_owned(),
                 rules: header.policies(),
                 class: class_of(&header),
@@ -122,7 +129,26 @@ fn count_since(
     Ok(next.is_none())
 }
 
-/// The class of a refusal. For a person's answer, the principal is the one who answered.
+/// The names that a caller may learn: a tool that is not offered is as unknown as one that does not
+/// exist.
+fn known_tools(asker: &FrontAsker, sees_all: bool) -> BTreeSet<String> {
+    let gate = asker.agent.gate();
+    match sees_all {
+        true => gate.rules().catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
+        false => {
+            let offered = gate.offered(&asker.principal, &asker.session);
+            offered.iter().map(|manifest| manifest.name.clone()).collect()
+        }
+    }
+}
+
+/// The header of the request that a person refused.
+fn of_request(ledger: &Ledger, seq: u64) -> Result<Option<Header>, ReadError> {
+    let (found, _) = ledger.reader().headers(&Filter::default(), seq, Order::Ascending, 1, 1)?;
+    Ok(found.into_iter().find(|header| header.seq == seq))
+}
+
+/// The class of a refusal.
 fn class_of(header: &Header) -> &'static str {
     if header.is(Kind::ApprovalRefuse) {
         return RefusalClass::Person.as_str();
