@@ -9,6 +9,7 @@ use crate::llm::Provider;
 use crate::policy::{Door, Session, Via};
 use crate::sandbox::Launcher;
 use crate::secrets::Secrets;
+use crate::types::Ceiling;
 use crate::types::clock::Wall;
 use crate::types::{Full, Share, Shares, limits};
 use std::collections::BTreeSet;
@@ -120,11 +121,13 @@ impl Agent {
         &self.launcher
     }
 
-    /// A new session with every tool in its ceiling.
-    pub(super) fn session(&self, id: &str, budget: u32) -> Session {
+    /// A new session with every loaded tool of `ceiling`.
+    pub(super) fn session(&self, id: &str, budget: u32, ceiling: &Ceiling) -> Session {
+        let rules = self.gate.rules();
+        let names = rules.catalog.manifests().map(|manifest| &manifest.name);
         Session {
             id: id.to_owned(),
-            ceiling: self.gate.rules().catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
+            ceiling: names.filter(|name| ceiling.has(name)).cloned().collect(),
             taint: BTreeSet::new(),
             seen: BTreeSet::new(),
             tainted_by: Vec::new(),

@@ -23,7 +23,7 @@ mod catalog;
 #[cfg(test)]
 mod tests;
 
-pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
+pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, UnknownTool, ValidCall, check_id};
 pub use manifest::check::program_path;
 pub use manifest::code::CodeFile;
 pub use manifest::content::ContentFolder;

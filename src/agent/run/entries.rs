@@ -19,6 +19,7 @@ impl RunWalk<'_> {
             message: String::clone(message),
             calls_max: self.session.budget.unsigned_abs(),
             tools: self.shown_tools(),
+            ceiling: self.ceiling.clone(),
             provider: self.provider.name().to_owned(),
             model: self.provider.model().to_owned(),
             source_ip: self.door.source_ip.map(|ip| ip.to_string()),

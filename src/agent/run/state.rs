@@ -9,7 +9,7 @@ use crate::gate::{AskOutcome, CallContext};
 use crate::llm::{Conversation, Provider, ToolOffer};
 use crate::policy::{Door, Session};
 use crate::tools::Manifest;
-use crate::types::{Channel, Labelled, RunId, SessionId, clock, limits};
+use crate::types::{Ceiling, Channel, Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// One active run.
@@ -30,6 +30,7 @@ pub(super) struct RunWalk<'a> {
     pub(super) run: RunId,
     pub(super) session_id: SessionId,
     pub(super) session: Session,
+    pub(super) ceiling: Ceiling,
     /// The tools last offered to the model.
     pub(super) offers: Vec<ToolOffer>,
     /// Their length as JSON.
@@ -56,7 +57,7 @@ impl<'a> RunWalk<'a> {
         provider: Arc<dyn Provider>,
         begun: Begun,
     ) -> Self {
-        let Begun { run, session_id, session, door, channel, message } = begun;
+        let Begun { run, session_id, session, ceiling, door, channel, message } = begun;
         let offers = offers(agent, principal, &session);
         RunWalk {
             agent,
@@ -73,6 +74,7 @@ impl<'a> RunWalk<'a> {
             offers,
             said: None,
             session,
+            ceiling,
             // Text of this program.
             conversation: Conversation::new(Labelled::trusted(prompt::SYSTEM.to_owned())),
             cleared: None,

@@ -25,9 +25,10 @@ pub(in crate::agent) async fn walk(
 ) -> Result<RunReply, RunError> {
     let (run, session_id) = (RunId::generate(), SessionId::generate());
     let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
-    let session = agent.session(session_id.as_str(), calls_max);
+    let ceiling = request.tools.and(principal.ceiling());
+    let session = agent.session(session_id.as_str(), calls_max, &ceiling);
     let channel = door.channel();
-    let begun = Begun { run, session_id, session, door, channel, message: String::new() };
+    let begun = Begun { run, session_id, session, ceiling, door, channel, message: String::new() };
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     let ended = walk.begin(request).await;
     walk.recorded(ended)

@@ -149,9 +149,10 @@ enum Shape {
     TextOrNull,
     Flag,
     Limits,
+    NamesOrNull,
 }
 
-const MEMBERS: [(&str, Shape); 7] = [
+const MEMBERS: [(&str, Shape); 8] = [
     ("message", Shape::Text),
     ("session", Shape::TextOrNull),
     ("agent", Shape::TextOrNull),
@@ -159,6 +160,7 @@ const MEMBERS: [(&str, Shape); 7] = [
     ("background", Shape::Flag),
     ("untrusted", Shape::Flag),
     ("limits", Shape::Limits),
+    ("tools", Shape::NamesOrNull),
 ];
 
 /// Converts well-formed JSON into the request. Types are checked by name first, so that the error
@@ -201,6 +203,10 @@ impl Shape {
             Self::TextOrNull => (value.is_string() || value.is_null(), "must be a string"),
             Self::Flag => (value.is_boolean(), "must be true or false"),
             Self::Limits => return check_limits(value),
+            Self::NamesOrNull => {
+                let names = value.as_array().is_some_and(|names| names.iter().all(Value::is_string));
+                (names || value.is_null(), "must be an array of names of tools")
+            }
         };
         if fits { Ok(()) } else { Err(WrongShape::Must(must)) }
     }
