@@ -114,7 +114,7 @@ impl Catalog {
     pub fn load(folder: &Path, places: &Places) -> Result<Self, CatalogError> {
         let at_folder = |e| CatalogError::Folder(folder.to_owned(), e);
         let files = trusted::list(folder, "toml").map_err(at_folder)?;
-        let (mut catalog, mut faults) = (Self::default(), Vec::new());
+        let (mut catalog, mut faults, mut parsed) = (Self::default(), Vec::new(), Vec::new());
         for file in files {
             let bytes = match trusted::read(&file) {
                 Ok(bytes) => bytes,
@@ -124,9 +124,17 @@ impl Catalog {
                 }
             };
             match Manifest::parse(&file, &bytes, places) {
-                Ok(manifest) => faults.extend(catalog.add(&file, manifest).err()),
+                Ok(manifest) => parsed.push((file, manifest)),
                 Err(ManifestFaults(found)) => faults.extend(found),
             }
+        }
+        let writers = parsed
+            .iter()
+            .flat_map(|(_, tool)| tool.write.iter().map(|root| (tool.name.clone(), root.folder.clone())));
+        let writers: Vec<_> = writers.collect();
+        for (file, mut manifest) in parsed {
+            manifest.refuse_writers(&writers);
+            faults.extend(catalog.add(&file, manifest).err());
         }
         if faults.is_empty() { Ok(catalog) } else { Err(ManifestFaults(faults).into()) }
     }

@@ -38,6 +38,7 @@ pub use manifest::script::Script;
 pub use manifest::secrets::secret_variable;
 pub use manifest::sockets::Connect;
 pub use manifest::tool::Manifest;
+pub use manifest::tree::CodeTree;
 pub use manifest::words::{
     Builtin, Class, Element, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner,
     Runtime, Stdin, WriteRoot,

@@ -138,6 +138,12 @@ pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
 pub const CONTENT_ENTRIES_MAX: u64 = 100_000;
 /// Nesting of the folders of one content.
 pub const CONTENT_DEPTH_MAX: usize = 64;
+/// Folders in `code` of one manifest.
+pub const CODE_FOLDERS_MAX: usize = 8;
+/// Files, folders and links in one folder of `code`.
+pub const CODE_ENTRIES_MAX: usize = 20_000;
+/// All files in one folder of `code`, in bytes.
+pub const CODE_BYTES_MAX: u64 = 256 << 20;
 /// Interval between two pings to a launcher, in milliseconds.
 pub const LAUNCHER_PING_EVERY_MS: u64 = 2_000;
 /// Time to answer a ping, in milliseconds. A launcher answers between two steps of calls, and no
