@@ -83,7 +83,7 @@ impl Agent {
     #[must_use]
     pub fn tools(&self, principal: &Principal) -> Vec<ToolView> {
         let session = self.session(SessionId::generate().as_str(), limits::CALLS_PER_RUN_MAX);
-        self.gate.offered(principal, &session).iter().map(|manifest| ToolView::from(&**manifest)).collect()
+        self.gate.offered(principal, &session).1.iter().map(|manifest| ToolView::from(&**manifest)).collect()
     }
 
     async fn walk(

@@ -286,6 +286,7 @@ fn drafts() -> [Draft; 3] {
         tools: vec!["read_file".to_owned()],
         provider: "openai".to_owned(),
         model: "m".to_owned(),
+        system_sha256: None,
         source_ip: None,
         channel: None,
         via: None,

@@ -49,6 +49,8 @@ fn tools_load(rules: &Rules, report: &Report) -> ToolsLoadPayload {
         name: m.name.clone(),
         digest: m.digest,
         script: Some(m.script().map(|s| LoadedScript { name: s.name().to_owned(), sha256: s.digest() })),
+        summary: Some(m.summary.clone()),
+        input: Some(m.input_shown().to_string()),
     });
     let skipped = report
         .skipped
