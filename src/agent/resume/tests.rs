@@ -147,7 +147,7 @@ fn a_run_that_is_cut_after_any_entry_makes_the_same_requests() {
         check(&agent, &server, &reply);
         Ok(())
     };
-    proptest::test_runner::TestRunner::new(laws::cases(60)).run(&strategy, law).expect("the law holds");
+    proptest::test_runner::TestRunner::new(laws::cases(24)).run(&strategy, law).expect("the law holds");
 }
 
 /// A refusal that proposes calls is in the conversation by its words.
