@@ -26,5 +26,6 @@ pub use api::{
 };
 pub use news::{RunNews, Watch};
 pub use resume::{Requesters, ResumeError};
+pub use run::SYSTEM;
 pub use shared::Agent;
 pub use views::{PROJECTION, RunListError, RunQuery, RunRow, RunsPage, find as find_run, list as list_runs};

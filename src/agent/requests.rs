@@ -85,7 +85,7 @@ impl Agent {
     pub fn tools(&self, principal: &Principal) -> Vec<ToolView> {
         let id = SessionId::generate();
         let session = self.session(id.as_str(), limits::CALLS_PER_RUN_MAX, principal.ceiling());
-        self.gate.offered(principal, &session).iter().map(|manifest| ToolView::from(&**manifest)).collect()
+        self.gate.offered(principal, &session).1.iter().map(|manifest| ToolView::from(&**manifest)).collect()
     }
 
     /// Refuses a ceiling with a name that no loaded tool has: it is mistyped.

@@ -68,6 +68,12 @@ impl Agent {
     /// rooms above: every call is decided and none can run.
     #[cfg(test)]
     pub(crate) fn without_sandbox(ledger: Ledger) -> Self {
+        Self::over(ledger, &["policies/00-api.cedar", "policies/10-read.cedar"])
+    }
+
+    /// As [`without_sandbox`](Self::without_sandbox), with these of the shipped policies.
+    #[cfg(test)]
+    pub(crate) fn over(ledger: Ledger, policies: &[&str]) -> Self {
         use crate::gate::Rules;
         use crate::policy::{Bundle, SourceFile};
         use std::collections::BTreeMap;
@@ -82,13 +88,19 @@ impl Agent {
             name: name.to_owned(),
             text: std::fs::read_to_string(top.join(name)).expect("shipped policies"),
         };
-        let sources = ["policies/00-api.cedar", "policies/10-read.cedar"].map(source);
+        let sources: Vec<SourceFile> = policies.iter().map(|name| source(name)).collect();
         let bundle = Bundle::load(&sources, &catalog, &names.keys().cloned().collect()).expect("bundle");
         let rules = Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) };
         let gate = Gate::new(ledger, rules, names, Secrets::default()).expect("gate");
         let launcher = crate::sandbox::LinkSeed::ended().connect().expect("runtime");
         let provider = crate::llm::build(crate::llm::Settings::default()).expect("offline");
         Self::new(gate, launcher, provider)
+    }
+
+    /// The same agent, which asks `provider`.
+    #[cfg(test)]
+    pub(super) fn asking(&self, provider: Arc<dyn Provider>) -> Self {
+        Self { provider, ..self.clone() }
     }
 
     /// Returns what keeps the agent from accepting runs, if anything.

@@ -18,7 +18,7 @@ use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, Loaded
 use crate::policy::{self, Approved, Counts, Evaluation, Question, Ruling, Session, Shadow};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
-use crate::types::{CallId, Decision, RefusalClass, limits, text};
+use crate::types::{CallId, Decision, Digest, RefusalClass, limits, text};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,9 +67,9 @@ impl QuestionFacts<'_> {
 
 impl Gate {
     /// The tools that `context` may use at all: those that the model is offered.
-    pub fn offered(&self, principal: &Principal, session: &Session) -> Vec<Arc<Manifest>> {
+    pub fn offered(&self, principal: &Principal, session: &Session) -> (Digest, Vec<Arc<Manifest>>) {
         let Rules { catalog, bundle } = self.rules();
-        bundle.offered(principal.subject(), session, catalog.manifests())
+        (bundle.digest(), bundle.offered(principal.subject(), session, catalog.manifests()))
     }
 
     /// Checks a proposed call. A tool that is not offered gives the same error as an unknown one;

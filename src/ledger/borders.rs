@@ -287,6 +287,7 @@ fn drafts() -> [Draft; 3] {
         ceiling: Ceiling::OPEN,
         provider: "openai".to_owned(),
         model: "m".to_owned(),
+        system_sha256: None,
         source_ip: None,
         channel: None,
         via: None,

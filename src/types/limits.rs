@@ -266,6 +266,9 @@ pub const FORKS_CHECK_MS: u64 = 200;
 pub const PROGRAM_NICE: i32 = 5;
 /// Time that a call waits for another that writes in the same folder, in milliseconds.
 pub const WRITE_WAIT_MS_MAX: u64 = 5_000;
+/// Summaries and schemas of all tools, as one `tools.load` describes them, in bytes. If they are
+/// longer, it describes none.
+pub const TOOLS_DESCRIBED_BYTES_MAX: usize = 1 << 20;
 /// One answer of the model, in bytes.
 pub const MODEL_REPLY_BYTES_MAX: usize = 4 << 20;
 /// Streamed text that is held back because it may be the beginning of a secret, in bytes; beyond

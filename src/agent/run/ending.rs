@@ -70,7 +70,7 @@ impl RunWalk<'_> {
         count > 0 && self.steps.iter().rev().take(count).all(|step| step.decision == Decision::Deny)
     }
 
-    pub(super) fn model_failed(&self, error: &ModelError) -> WalkEnd {
+    pub(super) fn model_failed(&mut self, error: &ModelError) -> WalkEnd {
         let draft = self.error_draft(error);
         if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
             return WalkEnd::limit("run_ms_max", vec![draft]);

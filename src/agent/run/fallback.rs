@@ -69,7 +69,8 @@ impl RunWalk<'_> {
             };
             let (failed, next) = (provider.named(), in_service(next));
             tracing::warn!(run = %self.run, model = failed, next = next.named(), %error, "a model is not in service");
-            cleared = self.clear(vec![self.error_draft(&error)], next.sink(), failed).await?;
+            let before = vec![self.error_draft(&error)];
+            cleared = self.clear(before, next.sink(), failed).await?;
             (provider, tried) = (next, 0);
         }
     }

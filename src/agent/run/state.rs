@@ -9,7 +9,7 @@ use crate::gate::{AskOutcome, CallContext};
 use crate::llm::{Conversation, Provider, ToolOffer};
 use crate::policy::{Door, Session};
 use crate::tools::Manifest;
-use crate::types::{Ceiling, Channel, Labelled, RunId, SessionId, clock, limits};
+use crate::types::{Ceiling, Channel, Digest, Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// One active run.
@@ -33,6 +33,10 @@ pub(super) struct RunWalk<'a> {
     pub(super) ceiling: Ceiling,
     /// The tools last offered to the model.
     pub(super) offers: Vec<ToolOffer>,
+    /// The bundle under which they were offered.
+    pub(super) offers_policy: Digest,
+    /// The names that the newest entry with names has.
+    pub(super) tools_recorded: Vec<String>,
     /// Their length as JSON.
     pub(super) offers_bytes: usize,
     /// The text that accompanied the calls of the model's last reply.
@@ -58,7 +62,7 @@ impl<'a> RunWalk<'a> {
         begun: Begun,
     ) -> Self {
         let Begun { run, session_id, session, ceiling, door, channel, message } = begun;
-        let offers = offers(agent, principal, &session);
+        let (offers_policy, offers) = offers(agent, principal, &session);
         RunWalk {
             agent,
             principal,
@@ -72,6 +76,8 @@ impl<'a> RunWalk<'a> {
             session_id,
             offers_bytes: length(&offers),
             offers,
+            offers_policy,
+            tools_recorded: Vec::new(),
             said: None,
             session,
             ceiling,
@@ -107,11 +113,16 @@ pub(super) fn length(offers: &[ToolOffer]) -> usize {
 }
 
 /// The tools in the form that a model receives.
-pub(super) fn offers(agent: &Agent, principal: &Principal, session: &Session) -> Vec<ToolOffer> {
-    let offer = |m: &Arc<Manifest>| ToolOffer {
-        name: m.name.clone(),
-        summary: m.summary.clone(),
-        input: m.input_shown(),
-    };
-    agent.gate().offered(principal, session).iter().map(offer).collect()
+pub(super) fn offers(agent: &Agent, principal: &Principal, session: &Session) -> (Digest, Vec<ToolOffer>) {
+    let (policy, manifests) = agent.gate().offered(principal, session);
+    (policy, manifests.iter().map(|manifest| offer(manifest)).collect())
+}
+
+/// A tool in the form that a model receives.
+pub(in crate::agent) fn offer(manifest: &Manifest) -> ToolOffer {
+    ToolOffer {
+        name: manifest.name.clone(),
+        summary: manifest.summary.clone(),
+        input: manifest.input_shown(),
+    }
 }

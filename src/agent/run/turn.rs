@@ -37,6 +37,8 @@ pub(in crate::agent) struct RecalledRun {
     pub(in crate::agent) rounds: u32,
     /// The names of the models that wrote them.
     pub(in crate::agent) answered_by: Vec<String>,
+    /// The names of the tools that the model was last offered.
+    pub(in crate::agent) tools: Vec<String>,
     /// A reply whose calls are not all settled.
     pub(in crate::agent) open: Option<OpenTurn>,
 }

@@ -41,10 +41,11 @@ pub(in crate::agent) async fn resume(
     provider: Arc<dyn Provider>,
     recalled: RecalledRun,
 ) -> Result<RunReply, RunError> {
-    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, open } = recalled;
+    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, tools, open } = recalled;
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     (walk.first, walk.steps, walk.usage) = (first, steps, usage);
     (walk.conversation, walk.rounds, walk.answered_by) = (conversation, rounds, answered_by);
+    walk.tools_recorded = tools;
     let ended = walk.go(open).await;
     walk.recorded(ended)
 }
@@ -69,6 +70,7 @@ impl RunWalk<'_> {
         // Wait 1: the request is durable before the model is asked.
         let message = self.agent.secrets().clean(request.message);
         self.message.clone_from(&message);
+        self.tools_recorded = self.shown_tools();
         let before = vec![self.request_draft(&message)];
         let next = self.next_ask(self.conversation.bytes().saturating_add(message.len()));
         let (asked, cleared) = self.agent.gate().ask_model(before, next).await?;
@@ -110,21 +112,20 @@ impl RunWalk<'_> {
         }
         self.rounds += 1;
         // What the session has read since may have narrowed the tools that it may use.
-        let offers = state::offers(self.agent, self.principal, &self.session);
-        let are_others =
-            offers.iter().map(|offer| &offer.name).ne(self.offers.iter().map(|offer| &offer.name));
+        let (policy, offers) = state::offers(self.agent, self.principal, &self.session);
+        self.offers_policy = policy;
         (self.offers_bytes, self.offers) = (state::length(&offers), offers);
         let reply = match self.reply().await? {
             Ok(reply) => reply,
             Err(ended) => return Ok(Err(ended)),
         };
-        Ok(self.open(reply, are_others))
+        Ok(self.open(reply))
     }
 
     /// A reply with calls, or the end of the run.
-    fn open(&mut self, reply: Labelled<Clean<ModelReply>>, are_others: bool) -> Result<OpenTurn, WalkEnd> {
+    fn open(&mut self, reply: Labelled<Clean<ModelReply>>) -> Result<OpenTurn, WalkEnd> {
         self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
-        let before = vec![self.reply_draft(&reply, are_others)];
+        let before = vec![self.reply_draft(&reply)];
         if let Some(why) = reply.stop.failure() {
             return Err(self.not_answered(&why, before));
         }

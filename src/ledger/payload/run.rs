@@ -1,6 +1,7 @@
 //! A run: its request, its reply, and the replies of its model.
 
 use super::call::{NearestRule, ShadowDecision};
+use super::sent::SentForm;
 use crate::ledger::entry::{Kind, Payload};
 use crate::types::json::INTEGER_MAX;
 use crate::types::{
@@ -27,6 +28,10 @@ pub struct RunRequestPayload {
     pub provider: String,
     /// The name of the model, as configured.
     pub model: String,
+    /// SHA-256 of the system prompt, whose text is in the `config.load` before. Absent from earlier
+    /// entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_sha256: Option<Digest>,
     /// The client's address, if the request came over the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ip: Option<String>,
@@ -89,6 +94,10 @@ pub struct ModelReplyPayload {
     pub request_sha256: Digest,
     /// Number of messages in the request.
     pub request_messages: u64,
+    /// What else the request was made of. Absent from earlier entries, and for a provider that
+    /// sends nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<SentForm>,
     /// The calls that the model proposed, in order.
     pub calls: Vec<CallProposed>,
     /// Why the model stopped.
@@ -228,6 +237,15 @@ pub struct ModelErrorPayload {
     pub provider: String,
     /// What went wrong.
     pub error: String,
+    /// SHA-256 of the request's bytes. Absent from earlier entries, and if nothing was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_sha256: Option<Digest>,
+    /// What else the request was made of; present next to `request_sha256`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<SentForm>,
+    /// The tools that the model was offered, if they differ from those recorded before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
     /// The bytes of the server's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
