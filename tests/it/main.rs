@@ -124,3 +124,5 @@ mod screens;
 mod commands;
 // A run without a server, as it happens.
 mod live;
+// The words of a model while they come, on a terminal and as events.
+mod words;
