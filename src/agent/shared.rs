@@ -1,7 +1,7 @@
 //! What all runs share: gate, launcher, provider and run slots.
 
 use super::api::RunError;
-use super::news::{RunNews, Watch};
+use super::news::{ReplyWords, RunNews, Watch};
 use crate::auth::Principal;
 use crate::gate::Gate;
 use crate::ledger::{Hour, Ledger};
@@ -53,8 +53,13 @@ impl Agent {
     /// Reports to the watch, if there is one.
     pub(super) fn report(&self, news: impl FnOnce() -> RunNews) {
         if let Some(watch) = &self.watch {
-            watch(news());
+            watch.tell(news());
         }
+    }
+
+    /// Passes the words of the next reply on, if the watch wants them.
+    pub(super) fn listening(&self) -> Option<ReplyWords<'_>> {
+        self.watch.as_ref()?.reply()
     }
 
     /// Sets the hourly quota of each key and each user of the host. Commands without a server are

@@ -39,13 +39,14 @@ impl Run {
             text => text.to_owned(),
         };
         if let Some(url) = self.url.clone().or_else(|| home.server_url()) {
-            return reply::print(&Server::at(&url)?.run("/agent/run", &self.body(&message))?, is_json);
+            let (made, printed) = Server::at(&url)?.run_live(&self.body(&message), is_json)?;
+            return reply::print_rest(&made, &printed, is_json);
         }
         match Server::of_home(&home)? {
             Some(server) => {
-                let made = server.run("/agent/run", &self.body(&message))?;
+                let (made, printed) = server.run_live(&self.body(&message), is_json)?;
                 tool::note_unknown(&server, &home, &made);
-                reply::print(&made, is_json)
+                reply::print_rest(&made, &printed, is_json)
             }
             None => {
                 let config = compose::load(home)?;
@@ -58,7 +59,7 @@ impl Run {
                 let (made, printed) = local::run_here(config, "run", !is_json, async move |agent, by| {
                     agent.run(by, Door::LOCAL, request).await
                 })?;
-                reply::print_rest(&made, &printed.calls, is_json)
+                reply::print_rest(&made, &printed, is_json)
             }
         }
     }

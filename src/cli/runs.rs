@@ -258,7 +258,7 @@ impl One {
                 let (made, printed) = local::run_here(*config, "run", !is_json, async move |agent, by| {
                     agent.run(by, Door::LOCAL, request).await
                 })?;
-                reply::print_rest(&made, &printed.calls, is_json)
+                reply::print_rest(&made, &printed, is_json)
             }
         }
     }

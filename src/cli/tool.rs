@@ -1,11 +1,11 @@
 //! `par tool`: lists, shows, adds and calls tools.
 
 use super::exit::{self, Fail};
-use super::live::PrintedRun;
 use super::new::NewTool;
 use super::remote::{HomeServer, Server};
+use super::reply::{self, PrintedRun};
 use super::table::{Column, Screen, Sheet};
-use super::{compose, local, reply, show};
+use super::{compose, local, show};
 use crate::agent::{Agent, RunReply, Step, ToolView};
 use crate::auth::Principal;
 use crate::config::{Config, Home};
@@ -47,7 +47,7 @@ impl Tool {
             Self::New(new) => new.run(&compose::load(home)?, is_json),
             Self::Call { name, arguments } => {
                 let (made, printed) = call(home, name, arguments, is_json)?;
-                reply::print_rest(&made, &printed.calls, is_json)?;
+                reply::print_rest(&made, &printed, is_json)?;
                 if !is_json {
                     made.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }

@@ -274,6 +274,9 @@ pub const MODEL_REPLY_BYTES_MAX: usize = 4 << 20;
 /// Streamed text that is held back because it may be the beginning of a secret, in bytes; beyond
 /// that, the rest of the reply is not streamed.
 pub const STREAM_HELD_BYTES_MAX: usize = 1_024;
+/// Words of replies that wait to be shown to one reader, in bytes; beyond that, the rest of a reply
+/// is shown only once it is recorded.
+pub const LIVE_WORDS_BYTES_MAX: usize = 256 << 10;
 /// The size of the context for a server that sets it by request, in tokens, by default.
 pub const CONTEXT_TOKENS: u32 = 16_384;
 /// One request to the model, in milliseconds.

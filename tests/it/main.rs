@@ -125,3 +125,5 @@ mod ceiling;
 mod commands;
 // A run without a server, as it happens.
 mod live;
+// The words of a model while they come, on a terminal and as events.
+mod words;
