@@ -72,6 +72,9 @@ pub struct RunReply {
     /// not name its model, and in records of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub models: Vec<String>,
+    /// The name of the runbook that the run was given.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub runbook: Option<String>,
     /// Its entries on the ledger. Absent from the recorded payload.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ledger: Option<LedgerRange>,
@@ -81,9 +84,9 @@ impl RunReply {
     /// The payload of `run.reply`: everything except the place on the ledger.
     #[must_use]
     pub fn payload(&self) -> RunReplyPayload {
-        let Self { run, session, status, answer, said_by, limit, steps, usage, models, ledger: _ } =
+        let Self { run, session, status, answer, said_by, limit, steps, usage, models, runbook, .. } =
             self.clone();
-        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models }
+        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models, runbook }
     }
 }
 
@@ -127,8 +130,9 @@ pub fn unread(result: &Value) -> Option<String> {
 
 impl From<RunReplyPayload> for RunReply {
     fn from(recorded: RunReplyPayload) -> Self {
-        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models } = recorded;
-        Self { run, session, status, answer, said_by, limit, steps, usage, models, ledger: None }
+        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models, runbook } =
+            recorded;
+        Self { run, session, status, answer, said_by, limit, steps, usage, models, runbook, ledger: None }
     }
 }
 

@@ -289,6 +289,7 @@ fn drafts() -> [Draft; 3] {
         source_ip: None,
         channel: None,
         via: None,
+        runbook: None,
         secrets: None,
     };
     let reply = RunReplyPayload {
@@ -301,6 +302,7 @@ fn drafts() -> [Draft; 3] {
         steps: Vec::new(),
         usage: Usage::default(),
         models: Vec::new(),
+        runbook: None,
     };
     let record = ExportPayload {
         query: String::new(),

@@ -99,6 +99,7 @@ impl RunWalk<'_> {
             steps: std::mem::take(&mut self.steps),
             usage: self.usage,
             models: std::mem::take(&mut self.answered_by),
+            runbook: self.conversation.runbook().map(|runbook| runbook.name.clone()),
             ledger: None,
         };
         let mut drafts = before;

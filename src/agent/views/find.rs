@@ -125,6 +125,7 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
         steps: Vec::new(),
         usage: Usage::default(),
         models: Vec::new(),
+        runbook: headers.first().and_then(|header| header.str("runbook")).map(str::to_owned),
         ledger: None,
     };
     for header in &headers {

@@ -6,12 +6,10 @@
 //!
 //! # Layout
 //!
-//! * `calls`: messages that are written as calls
 //! * `form`, `meaning`, `table`, `sentences`: the sentences, and what they mean
 //! * `tell`: answers from results
 //! * `provider`: the provider
 
-mod calls;
 mod form;
 mod meaning;
 mod table;

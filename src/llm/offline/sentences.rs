@@ -1,12 +1,12 @@
 //! What a message means, over the tools that are on.
 
-use super::calls::WrittenCall;
 use super::form::{SaidWord, Slots, literals, read};
 use super::meaning::Meaning::{Command, Help, Missing, Say, Steps};
 use super::meaning::Word::{Number, Slot, Text, True};
 use super::meaning::{Sentence, SentenceStep, Word};
 use super::table::SENTENCES;
 use crate::llm::provider::ToolOffer;
+use crate::runbooks::WrittenCall;
 use crate::types::nearest;
 use serde_json::Value;
 use std::path::PathBuf;
