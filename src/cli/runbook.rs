@@ -70,11 +70,7 @@ fn list(rules: &Rules, is_json: bool) -> Result<(), Fail> {
                 "alert": book.alert, "tools": book.tools, "steps": book.steps().count(), "sha256": book.sha256.hex(),
             }))?;
         }
-        table.push(vec![
-            book.name.clone().into(),
-            book.when.join("; ").into(),
-            book.tools.join(", ").into(),
-        ]);
+        table.push(vec![book.name.clone().into(), book.when.join("; ").into(), book.tools.join(", ").into()]);
     }
     if is_json { Ok(()) } else { table.print(&Screen::stdout()) }
 }
@@ -128,8 +124,7 @@ fn print(book: &Runbook, steps: &[CheckedStep<'_>], is_json: bool) -> Result<(),
     }
     let screen = Screen::stdout();
     words(&screen, &format!("{}: {}", book.name, book.title))?;
-    let columns =
-        [Column::Whole(""), Column::Whole("decision"), Column::Words("step"), Column::Words("why")];
+    let columns = [Column::Whole(""), Column::Whole("decision"), Column::Words("step"), Column::Words("why")];
     let mut table = Sheet::bare(&columns);
     for one in steps {
         let what = format!("{} {}", one.step.tool(), reply::arguments(&one.arguments));

@@ -121,7 +121,9 @@ impl FrontMatter {
             return Err("a phrase has at most one `{service}`, and no other brace".to_owned());
         }
         if rest.len() != phrase.len() && self.service.is_empty() {
-            return Err("`{service}` needs the list `service`: only names in it choose the runbook".to_owned());
+            return Err(
+                "`{service}` needs the list `service`: only names in it choose the runbook".to_owned()
+            );
         }
         Ok(())
     }

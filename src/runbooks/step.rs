@@ -88,13 +88,7 @@ impl RunbookStep {
         }
         let call = placed(call, tools)?;
         let is_on = tools.catalog.find(&call.tool).is_some();
-        let step = Self {
-            number: number.to_owned(),
-            line,
-            says: says.trim_end().to_owned(),
-            is_on,
-            call,
-        };
+        let step = Self { number: number.to_owned(), line, says: says.trim_end().to_owned(), is_on, call };
         if is_on {
             let WrittenCall { tool, arguments } = step.call(service);
             let proposed = ProposedCall { id: "runbook".to_owned(), tool, arguments };
@@ -143,7 +137,8 @@ fn placed(call: &WrittenCall, tools: &RunbookTools<'_>) -> Result<WrittenCall, S
     let Ok(Value::Object(mut members)) = serde_json::from_str::<Value>(&call.arguments) else {
         return Ok(call.clone());
     };
-    let Some(rest) = members.get(argument).and_then(Value::as_str).and_then(|path| path.strip_prefix('@')) else {
+    let Some(rest) = members.get(argument).and_then(Value::as_str).and_then(|path| path.strip_prefix('@'))
+    else {
         return Ok(call.clone());
     };
     let (name, below) = rest.split_once('/').unwrap_or((rest, ""));

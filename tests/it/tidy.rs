@@ -39,16 +39,16 @@ const ARROWS: [(&str, &[&str]); 19] = [
     (
         "agent",
         &[
-            "llm", "sandbox", "gate", "policy", "launcher", "runbooks", "tools", "auth", "ledger", "egress", "secrets",
-            "call", "types",
+            "llm", "sandbox", "gate", "policy", "launcher", "runbooks", "tools", "auth", "ledger", "egress",
+            "secrets", "call", "types",
         ],
     ),
     ("http", &["agent", "rules", "sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "types"]),
     (
         "cli",
         &[
-            "http", "agent", "rules", "llm", "sandbox", "gate", "policy", "launcher", "runbooks", "tools", "auth",
-            "ledger", "egress", "config", "secrets", "call", "types",
+            "http", "agent", "rules", "llm", "sandbox", "gate", "policy", "launcher", "runbooks", "tools",
+            "auth", "ledger", "egress", "config", "secrets", "call", "types",
         ],
     ),
 ];

@@ -49,9 +49,13 @@ impl Offline {
         let messages = request.conversation.messages();
         let runbook = request.conversation.runbook();
         let (asked, next) = match messages.last() {
-            Some(Message::User(text)) if let Some(runbook) = runbook => (text.as_str(), follow(runbook, request.tools)),
+            Some(Message::User(text)) if let Some(runbook) = runbook => {
+                (text.as_str(), follow(runbook, request.tools))
+            }
             Some(Message::User(text)) => (text.as_str(), self.to_message(text, request)),
-            Some(Message::Tool { text, .. }) => (text.as_str(), OfflineReply::Say(tell::results(messages, runbook))),
+            Some(Message::Tool { text, .. }) => {
+                (text.as_str(), OfflineReply::Say(tell::results(messages, runbook)))
+            }
             Some(Message::Reply { .. }) | None => ("", OfflineReply::Say(tell::help(request.tools))),
         };
         // This provider has no protocol: the newest message serves as the request, the rendered
@@ -107,9 +111,14 @@ fn proposed(text: Option<String>, calls: Vec<WrittenCall>) -> (String, ModelRepl
 /// The steps of a runbook whose tools are offered. Without any, the runbook's own words.
 fn follow(runbook: &GivenRunbook, tools: &[ToolOffer]) -> OfflineReply {
     let is_offered = |call: &WrittenCall| tools.iter().any(|tool| tool.name == call.tool);
-    let (calls, left): (Vec<WrittenCall>, Vec<WrittenCall>) = runbook.steps.iter().cloned().partition(is_offered);
+    let (calls, left): (Vec<WrittenCall>, Vec<WrittenCall>) =
+        runbook.steps.iter().cloned().partition(is_offered);
     let text = tell::following(runbook, calls.len(), &left);
-    if calls.is_empty() { OfflineReply::Say(format!("{text}\n{}", runbook.text)) } else { OfflineReply::Follow(text, calls) }
+    if calls.is_empty() {
+        OfflineReply::Say(format!("{text}\n{}", runbook.text))
+    } else {
+        OfflineReply::Follow(text, calls)
+    }
 }
 
 fn numbered((at, call): (usize, WrittenCall)) -> ProposedCall {

@@ -59,7 +59,7 @@ pub(super) fn understand(
     let first = steps.first().map_or("", |step| step.tool);
     Some(Understood::Answer(format!(
         "This is understood as a call of {}, which is not on, or which no policy permits you to call. On the server:\n  \
-         mv tools.d/{first}.toml.disabled tools.d/{first}.toml && par reload    # in etc/: switches it on\n  \
+         par tool enable {first} && par reload    # if it is off\n  \
          par policy explain {first} '{{…}}'    # if it is on: which rule is missing",
         names.join(" and ")
     )))
