@@ -4,7 +4,7 @@
 use crate::model::{House, Reply};
 use crate::support::{TestHome, text};
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 
 const NOTE: &str = "+++
 when = [\"look at the note\"]

@@ -3,7 +3,8 @@
 //! A result is JSON text whose shape belongs to other rooms and to the tools. It is read leniently:
 //! missing members are left out, and no content can prevent an answer.
 
-use super::table::SENTENCES;
+use super::report::{report, shown};
+use super::sentences::sentences;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
 use crate::runbooks::{GivenRunbook, WrittenCall};
@@ -24,7 +25,7 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
          Write one or more calls, such as `list_dir(/var/log)`, or one of these sentences.\n\
          A file that does not begin with `/` is one of the logs.",
     );
-    let known = SENTENCES.iter().filter(|sentence| sentence.is_on(tools));
+    let known = sentences().filter(|sentence| sentence.is_on(tools));
     out.extend(known.map(|sentence| format!("\n  {}", sentence.example)));
     if !tools.is_empty() {
         out.push_str("\nAvailable tools:");
@@ -87,7 +88,7 @@ fn sentence(tool: &str, text: &str) -> String {
         "list_dir" => listing(&result),
         "read_file" | "tail_file" => contents(&result),
         "search_files" => finds(&result),
-        _ => None,
+        other => report(other, &result),
     };
     known.unwrap_or_else(|| shown(&plain(&result)))
 }
@@ -240,13 +241,6 @@ fn plain(value: &Value) -> String {
         }
         other => other.to_string(),
     }
-}
-
-/// Untrusted text on one line, printable and bounded.
-fn shown(from: &str) -> String {
-    let head = text::prefix(from, limits::REASON_BYTES_MAX);
-    let mark = if head.len() < from.len() { "…" } else { "" };
-    format!("{}{mark}", text::visible_line(head))
 }
 
 #[cfg(test)]
