@@ -1,7 +1,7 @@
-//! `par tool`: lists, shows, adds and calls tools.
+//! `par tool`: lists, shows, adds, enables, disables and calls tools.
 
 use super::exit::{self, Fail};
-use super::new::NewTool;
+use super::new::{NewTool, disable, enable};
 use super::remote::{HomeServer, Server};
 use super::reply::{self, PrintedRun};
 use super::table::{Column, Screen, Sheet};
@@ -29,6 +29,16 @@ pub(super) enum Tool {
     },
     /// Add a program as a tool: write its manifest, a rule that permits it, and cases of that rule
     New(NewTool),
+    /// Enable a tool with its rules and cases: files of etc/ that end in `.disabled` are renamed
+    Enable {
+        /// Name of the tool
+        name: String,
+    },
+    /// Disable a tool with its rules and cases; what was enabled for it alone is renamed
+    Disable {
+        /// Name of the tool
+        name: String,
+    },
     /// Call a tool yourself, through every check that applies to a model's call
     Call {
         /// Name of the tool
@@ -45,6 +55,14 @@ impl Tool {
             Self::List => list(&compose::load(home)?, is_json),
             Self::Show { name } => describe(&compose::load(home)?, name, is_json),
             Self::New(new) => new.run(&compose::load(home)?, is_json),
+            Self::Enable { name } => {
+                let config = compose::load(home)?;
+                enable(&config, name)?.print(&config, is_json)
+            }
+            Self::Disable { name } => {
+                let config = compose::load(home)?;
+                disable(&config, name)?.print(&config, is_json)
+            }
             Self::Call { name, arguments } => {
                 let (made, printed) = call(home, name, arguments, is_json)?;
                 reply::print_rest(&made, &printed, is_json)?;
@@ -196,11 +214,8 @@ pub(super) fn unknown(config: &Config, rules: &Rules, name: &str) -> String {
 pub(super) fn disabled(config: &Config, name: &str) -> Option<String> {
     let off = format!("{name}.toml.disabled");
     let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
-    (!name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file()).then(|| {
-        format!(
-            "the tool `{shown}` is disabled: rename `tools.d/{shown}.toml.disabled` to `{shown}.toml` to enable it"
-        )
-    })
+    (!name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file())
+        .then(|| format!("the tool `{shown}` is disabled: `par tool enable {shown}` enables it"))
 }
 
 fn code(tree: &CodeTree) -> Value {

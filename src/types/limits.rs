@@ -118,6 +118,16 @@ pub const QUEUE_ENTRIES_MAX: usize = 4_096;
 pub const CALLS_PER_RUN_MAX: u32 = 32;
 /// Tool calls in one reply of the model.
 pub const REPLY_CALLS_MAX: usize = 32;
+/// One runbook, in bytes.
+pub const RUNBOOK_BYTES_MAX: usize = 16 << 10;
+/// Runbooks of one home.
+pub const RUNBOOKS_MAX: usize = 256;
+/// Steps of one runbook.
+pub const RUNBOOK_STEPS_MAX: usize = 16;
+/// Items of one list in the front matter of a runbook.
+pub const RUNBOOK_WORDS_MAX: usize = 64;
+/// A phrase that chooses a runbook, in bytes.
+pub const RUNBOOK_PHRASE_BYTES_MAX: usize = 200;
 /// Requests to the model in one run.
 pub const MODEL_ROUNDS_MAX: u32 = 16;
 /// One run from request to answer, in milliseconds.

@@ -58,6 +58,8 @@ mod reload; // as an ordinary user too
 mod replay;
 // Followers of the ledger receive the entries that match.
 mod follow;
+mod runbooks;
+mod switch;
 // An export proves itself, and is recorded on the ledger.
 mod export;
 // Erased data is in no file any more.

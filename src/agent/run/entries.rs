@@ -2,11 +2,12 @@
 
 use super::state::RunWalk;
 use crate::ledger::payload::{
-    CallProposed, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState, RunRequestPayload,
-    SentForm, StopReason,
+    CallProposed, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState, RequestedRunbook,
+    RunRequestPayload, SentForm, StopReason,
 };
 use crate::ledger::{Draft, Payload};
 use crate::llm::{ModelError, ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, RequestForm, Stop};
+use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits};
@@ -15,7 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 
 impl RunWalk<'_> {
     pub(super) fn request_draft(&self, message: &Clean<String>) -> Draft {
-        self.draft(RunRequestPayload {
+        let runbook = self.conversation.runbook();
+        let draft = self.draft(RunRequestPayload {
             message: String::clone(message),
             calls_max: self.session.budget.unsigned_abs(),
             tools: self.shown_tools(),
@@ -26,8 +28,10 @@ impl RunWalk<'_> {
             source_ip: self.door.source_ip.map(|ip| ip.to_string()),
             via: Some(self.door.via.as_str().to_owned()),
             channel: Some(self.channel),
+            runbook: runbook.map(recorded_runbook),
             secrets: message.found().counts(),
-        })
+        });
+        Draft { runbook: runbook.map(|runbook| runbook.name.clone()), ..draft }
     }
 
     /// The names of the tools offered to the model.
@@ -129,6 +133,17 @@ impl RunWalk<'_> {
 /// A server's own count, limited to the integers that every JSON reader reads exactly.
 fn exact(count: u64) -> u64 {
     count.min(crate::types::json::INTEGER_MAX.unsigned_abs())
+}
+
+fn recorded_runbook(given: &GivenRunbook) -> RequestedRunbook {
+    let GivenRunbook { name, sha256, service, text, steps: _ } = given.clone();
+    RequestedRunbook { name, sha256, service, text }
+}
+
+/// The runbook of a recorded request. Its steps are among the replies.
+pub(in crate::agent) fn recalled_runbook(recorded: RequestedRunbook) -> GivenRunbook {
+    let RequestedRunbook { name, sha256, service, text } = recorded;
+    GivenRunbook { name, sha256, service, text, steps: Vec::new() }
 }
 
 /// The parts, unless they are the text and then the calls, as without them.

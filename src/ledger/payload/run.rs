@@ -43,9 +43,26 @@ pub struct RunRequestPayload {
     /// entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// The runbook that the message chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<RequestedRunbook>,
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
+}
+
+/// A runbook as the model of a run was given it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestedRunbook {
+    /// The name of the runbook.
+    pub name: String,
+    /// SHA-256 of its file.
+    pub sha256: Digest,
+    /// The service that the message named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Its text, with the paths of folders and the name of the service.
+    pub text: String,
 }
 
 /// The payload of `model.ask`: a request to a language model, decided before it is sent.
@@ -285,6 +302,9 @@ pub struct RunReplyPayload {
     /// The ceiling of `run.request`.
     #[serde(skip_serializing_if = "Ceiling::is_open", default)]
     pub ceiling: Ceiling,
+    /// The name of the runbook that the run was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<String>,
 }
 
 /// Who wrote the answer of a run.
