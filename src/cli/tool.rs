@@ -225,6 +225,7 @@ fn code(tree: &CodeTree) -> Value {
 fn view(manifest: &Manifest) -> Value {
     let runs = match &manifest.runner {
         Runner::Builtin(builtin) => json!({ "builtin": builtin }),
+        Runner::Front(which) => json!({ "front": which }),
         Runner::Program(program) => {
             let script = program.script.as_ref();
             let script = script.map(|s| json!({ "name": s.name(), "sha256": s.digest().hex() }));

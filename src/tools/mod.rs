@@ -40,6 +40,6 @@ pub use manifest::sockets::Connect;
 pub use manifest::tool::Manifest;
 pub use manifest::tree::CodeTree;
 pub use manifest::words::{
-    Builtin, Class, Element, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner,
-    Runtime, Stdin, WriteRoot,
+    Builtin, Class, Element, FrontTool, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk,
+    Runner, Runtime, Stdin, WriteRoot,
 };

@@ -60,6 +60,9 @@ mod replay;
 mod follow;
 mod runbooks;
 mod switch;
+// Tools of the server itself: its record, look-ups and probes.
+mod front; // as an ordinary user too
+mod probes; // as an ordinary user too
 // An export proves itself, and is recorded on the ledger.
 mod export;
 // Erased data is in no file any more.
