@@ -26,7 +26,10 @@ pub use api::{
     AnswerBy, LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger,
     StepRefusal, ToolView, Usage, unread,
 };
-pub use news::{RunNews, Watch};
+pub use news::{
+    AllowedCall, DecidedCall, LiveWords, RecordedReply, ReplyWords, RunBegun, RunNews, VoidReason, Watch,
+};
 pub use resume::{Requesters, ResumeError};
+pub use run::SYSTEM;
 pub use shared::Agent;
 pub use views::{PROJECTION, RunListError, RunQuery, RunRow, RunsPage, find as find_run, list as list_runs};

@@ -4,7 +4,7 @@ use super::people::People;
 
 /// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
 /// them.
-const SHIPPED: [(&str, &str); 51] = [
+const SHIPPED: [(&str, &str); 61] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
     ("policies/05-models.cedar", include_str!("../../../policies/05-models.cedar")),
@@ -28,6 +28,16 @@ const SHIPPED: [(&str, &str); 51] = [
     ("policies/tests/90-never.toml", include_str!("../../../policies/tests/90-never.toml")),
     ("jobs.d/deploy.sh", include_str!("../../../jobs.d/deploy.sh")),
     ("jobs.d/service_restart.pl", include_str!("../../../jobs.d/service_restart.pl")),
+    ("runbooks.d/certificate-expiring.md", include_str!("../../../runbooks.d/certificate-expiring.md")),
+    ("runbooks.d/disk-full.md", include_str!("../../../runbooks.d/disk-full.md")),
+    ("runbooks.d/errors-in-logs.md", include_str!("../../../runbooks.d/errors-in-logs.md")),
+    ("runbooks.d/failed-deploy.md", include_str!("../../../runbooks.d/failed-deploy.md")),
+    ("runbooks.d/high-load.md", include_str!("../../../runbooks.d/high-load.md")),
+    ("runbooks.d/memory-pressure.md", include_str!("../../../runbooks.d/memory-pressure.md")),
+    ("runbooks.d/service-down.md", include_str!("../../../runbooks.d/service-down.md")),
+    ("runbooks.d/suspicious-logins.md", include_str!("../../../runbooks.d/suspicious-logins.md")),
+    ("runbooks.d/too-many-connections.md", include_str!("../../../runbooks.d/too-many-connections.md")),
+    ("runbooks.d/updates-pending.md", include_str!("../../../runbooks.d/updates-pending.md")),
     ("tools.d/certificate_file.toml", include_str!("../../../tools.d/certificate_file.toml")),
     ("tools.d/connections.toml", include_str!("../../../tools.d/connections.toml")),
     ("tools.d/deploy.toml", include_str!("../../../tools.d/deploy.toml")),
