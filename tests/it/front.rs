@@ -135,7 +135,10 @@ fn a_secret_that_is_named_later_is_not_recalled() {
     let secret = home.beside("orchid.secret");
     std::fs::write(&secret, MARKER).expect("written");
     std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
-    home.configure(&format!("[paths]\nlogs = \"/var/log\"\n[secrets]\norchid = \"file:{}\"\n", secret.display()));
+    home.configure(&format!(
+        "[paths]\nlogs = \"/var/log\"\n[secrets]\norchid = \"file:{}\"\n",
+        secret.display()
+    ));
     let step = call(&home, "recall", &json!({ "entry": entry }));
     assert_eq!(step["status"], "ok", "{step}");
     assert!(!step.to_string().contains(MARKER) && step.to_string().contains("[secret:orchid"), "{step}");
