@@ -362,22 +362,8 @@ fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), true) => {
             AccessFs::ReadFile | AccessFs::ReadDir
         }
-        (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths | Builtin::HttpGet), _) => BitFlags::EMPTY,
-        // These have no folders.
-        (
-            Runner::Builtin(
-                Builtin::Connections
-                | Builtin::DiskIo
-                | Builtin::DiskUsage
-                | Builtin::HealthCheck
-                | Builtin::Interfaces
-                | Builtin::ListeningPorts
-                | Builtin::MemoryUsage
-                | Builtin::ProcessInfo
-                | Builtin::ProcessList,
-            ),
-            _,
-        ) => BitFlags::EMPTY,
+        // The others have no folders.
+        (Runner::Builtin(_), _) => BitFlags::EMPTY,
     }
 }
 

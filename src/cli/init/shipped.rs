@@ -4,12 +4,22 @@ use super::people::People;
 
 /// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
 /// them.
-const SHIPPED: [(&str, &str); 40] = [
+const SHIPPED: [(&str, &str); 54] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
     ("policies/05-models.cedar", include_str!("../../../policies/05-models.cedar")),
     ("policies/10-read.cedar", include_str!("../../../policies/10-read.cedar")),
     ("policies/15-host.cedar", include_str!("../../../policies/15-host.cedar")),
+    ("policies/16-services.cedar", include_str!("../../../policies/16-services.cedar")),
+    (
+        "policies/17-journal_query.cedar.disabled",
+        include_str!("../../../policies/17-journal_query.cedar.disabled"),
+    ),
+    (
+        "policies/17-journal_search.cedar.disabled",
+        include_str!("../../../policies/17-journal_search.cedar.disabled"),
+    ),
+    ("policies/17-kernel_log.cedar.disabled", include_str!("../../../policies/17-kernel_log.cedar.disabled")),
     ("policies/20-deploy.cedar", include_str!("../../../policies/20-deploy.cedar")),
     ("policies/30-service.cedar.disabled", include_str!("../../../policies/30-service.cedar.disabled")),
     ("policies/40-taint.cedar", include_str!("../../../policies/40-taint.cedar")),
@@ -19,21 +29,37 @@ const SHIPPED: [(&str, &str); 40] = [
     ("policies/tests/05-models.toml", include_str!("../../../policies/tests/05-models.toml")),
     ("policies/tests/10-read.toml", include_str!("../../../policies/tests/10-read.toml")),
     ("policies/tests/15-host.toml", include_str!("../../../policies/tests/15-host.toml")),
+    ("policies/tests/16-services.toml", include_str!("../../../policies/tests/16-services.toml")),
+    (
+        "policies/tests/17-journal_query.toml.disabled",
+        include_str!("../../../policies/tests/17-journal_query.toml.disabled"),
+    ),
+    (
+        "policies/tests/17-journal_search.toml.disabled",
+        include_str!("../../../policies/tests/17-journal_search.toml.disabled"),
+    ),
+    (
+        "policies/tests/17-kernel_log.toml.disabled",
+        include_str!("../../../policies/tests/17-kernel_log.toml.disabled"),
+    ),
     ("policies/tests/20-deploy.toml", include_str!("../../../policies/tests/20-deploy.toml")),
     ("policies/tests/40-taint.toml", include_str!("../../../policies/tests/40-taint.toml")),
     ("policies/tests/90-never.toml", include_str!("../../../policies/tests/90-never.toml")),
     ("jobs.d/deploy.sh", include_str!("../../../jobs.d/deploy.sh")),
-    ("jobs.d/service_restart.pl", include_str!("../../../jobs.d/service_restart.pl")),
     ("tools.d/connections.toml", include_str!("../../../tools.d/connections.toml")),
     ("tools.d/deploy.toml", include_str!("../../../tools.d/deploy.toml")),
     ("tools.d/diff_files.toml", include_str!("../../../tools.d/diff_files.toml")),
     ("tools.d/disk_io.toml", include_str!("../../../tools.d/disk_io.toml")),
     ("tools.d/disk_usage.toml", include_str!("../../../tools.d/disk_usage.toml")),
+    ("tools.d/failed_units.toml", include_str!("../../../tools.d/failed_units.toml")),
     ("tools.d/file_info.toml", include_str!("../../../tools.d/file_info.toml")),
     ("tools.d/git_clone.toml.disabled", include_str!("../../../tools.d/git_clone.toml.disabled")),
     ("tools.d/health_check.toml", include_str!("../../../tools.d/health_check.toml")),
     ("tools.d/http_get.toml.disabled", include_str!("../../../tools.d/http_get.toml.disabled")),
     ("tools.d/interfaces.toml", include_str!("../../../tools.d/interfaces.toml")),
+    ("tools.d/journal_query.toml.disabled", include_str!("../../../tools.d/journal_query.toml.disabled")),
+    ("tools.d/journal_search.toml.disabled", include_str!("../../../tools.d/journal_search.toml.disabled")),
+    ("tools.d/kernel_log.toml.disabled", include_str!("../../../tools.d/kernel_log.toml.disabled")),
     ("tools.d/largest_paths.toml", include_str!("../../../tools.d/largest_paths.toml")),
     ("tools.d/list_dir.toml", include_str!("../../../tools.d/list_dir.toml")),
     ("tools.d/listening_ports.toml", include_str!("../../../tools.d/listening_ports.toml")),
@@ -43,8 +69,11 @@ const SHIPPED: [(&str, &str); 40] = [
     ("tools.d/read_config.toml", include_str!("../../../tools.d/read_config.toml")),
     ("tools.d/read_file.toml", include_str!("../../../tools.d/read_file.toml")),
     ("tools.d/search_files.toml", include_str!("../../../tools.d/search_files.toml")),
+    ("tools.d/service_list.toml", include_str!("../../../tools.d/service_list.toml")),
     ("tools.d/service_restart.toml.disabled", include_str!("../../../tools.d/service_restart.toml.disabled")),
+    ("tools.d/service_status.toml", include_str!("../../../tools.d/service_status.toml")),
     ("tools.d/tail_file.toml", include_str!("../../../tools.d/tail_file.toml")),
+    ("tools.d/timer_list.toml", include_str!("../../../tools.d/timer_list.toml")),
 ];
 
 /// The files of `etc/` that differ if one person does everything: that person's own confirmation,

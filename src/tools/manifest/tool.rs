@@ -108,7 +108,7 @@ impl Manifest {
     /// Whether success is one JSON object on standard output.
     #[must_use]
     pub fn is_structured(&self) -> bool {
-        self.output == Output::Json || matches!(self.runner, Runner::Builtin(_))
+        self.output != Output::Text || matches!(self.runner, Runner::Builtin(_))
     }
 
     /// Whether a call makes its own connections, through PAR's proxy: a program with hosts to
@@ -223,7 +223,7 @@ impl ManifestChecks<'_> {
     }
 
     fn output_schema(&mut self, raw: &RawManifest, runner: Option<&Runner>) -> Option<Option<OutputSchema>> {
-        let is_structured = raw.output == Output::Json || matches!(runner?, Runner::Builtin(_));
+        let is_structured = raw.output != Output::Text || matches!(runner?, Runner::Builtin(_));
         self.take(output_schema(raw.output_schema.as_ref(), raw.untrusted_output?, is_structured))
     }
 
