@@ -394,26 +394,9 @@ fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), true) => {
             AccessFs::ReadFile | AccessFs::ReadDir
         }
-        (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths), _) => BitFlags::EMPTY,
-        (Runner::Builtin(Builtin::HttpGet | Builtin::HttpProbe | Builtin::TlsCertificate), _) => {
-            BitFlags::EMPTY
-        }
         (Runner::Front(_), _) => BitFlags::EMPTY,
-        // These have no folders.
-        (
-            Runner::Builtin(
-                Builtin::Connections
-                | Builtin::DiskIo
-                | Builtin::DiskUsage
-                | Builtin::HealthCheck
-                | Builtin::Interfaces
-                | Builtin::ListeningPorts
-                | Builtin::MemoryUsage
-                | Builtin::ProcessInfo
-                | Builtin::ProcessList,
-            ),
-            _,
-        ) => BitFlags::EMPTY,
+        // The others have no folders.
+        (Runner::Builtin(_), _) => BitFlags::EMPTY,
     }
 }
 

@@ -91,8 +91,10 @@ mod rights;
 mod jobs; // as an ordinary user too
 // An uploader of versions decides neither what a model does nor what is live.
 mod uploader; // as an ordinary user too
-// A tool connected to a real bus restarts a service there.
+// Tools connected to a real bus ask systemd, and restart a service there.
 mod bus; // as an ordinary user too
+// Tools that read a real journal.
+mod journal; // as an ordinary user too
 // A disk that fails at any one moment.
 mod faults; // as an ordinary user too
 // Installed into a folder, served as two users, watched.

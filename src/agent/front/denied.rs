@@ -137,7 +137,7 @@ fn known_tools(asker: &FrontAsker, sees_all: bool) -> BTreeSet<String> {
         true => gate.rules().catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
         false => {
             let offered = gate.offered(&asker.principal, &asker.session);
-            offered.iter().map(|manifest| manifest.name.clone()).collect()
+            offered.1.iter().map(|manifest| manifest.name.clone()).collect()
         }
     }
 }

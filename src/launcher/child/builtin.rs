@@ -4,7 +4,7 @@
 use super::host_proc::CallProc;
 use super::http::WebCall;
 use super::start::{Start, send_or_exit};
-use super::{certificates, http, largest, pair, search};
+use super::{certificates, http, largest, pair, search, unix};
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::protocol::ChildMessage;
@@ -16,8 +16,10 @@ use crate::types::clock::mono_us;
 use rustix::io::Errno;
 use seccompiler::BpfProgram;
 use serde_json::Value;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
 
 /// What a builtin is given in addition to its arguments.
 struct BuiltinInputs<'a> {
@@ -46,6 +48,9 @@ pub(crate) fn run(
     layers: Vec<String>,
 ) -> Result<u8, String> {
     let (machine, names) = (start.machine, start.tool.proc_names());
+    if which.asks_systemd() {
+        return systemd(start, which, connected, layers);
+    }
     // Opened before the last filter, which lets nothing be opened, except by a builtin that walks.
     let inputs = BuiltinInputs {
         object: decided.map(|(path, fd)| (*path, fd)),
@@ -61,6 +66,26 @@ pub(crate) fn run(
     };
     last_step(start, filter, layers)?;
     answer(run_function(start, which, inputs))
+}
+
+/// Asks systemd over the system bus. A call that systemd did not carry out has a result too.
+fn systemd(
+    start: &Start<'_>,
+    which: Builtin,
+    connected: Option<OwnedFd>,
+    layers: Vec<String>,
+) -> Result<u8, String> {
+    let limits = start.tool.manifest.limits;
+    let socket = connected.ok_or("no connection was given")?;
+    // The launcher's clock ends the call; a little earlier, it can still say why.
+    unix::bound_waits(&socket, Duration::from_millis(limits.wall_ms_max.saturating_mul(9) / 10))?;
+    last_step(start, &start.machine.filters.builtin, layers)?;
+    // A file, since the filter allows only reading and writing.
+    let (bus, host) = (File::from(socket), start.machine.supplies.host.hostname.as_str());
+    match builtin::ask_systemd(which, bus, start.arguments, limits.output_bytes_max, host) {
+        Ok((value, is_done)) => Ok(answer(Ok(value))?.max(u8::from(!is_done))),
+        Err(reason) => answer(Err(reason)),
+    }
 }
 
 fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) -> Answer {

@@ -49,7 +49,7 @@ pub(crate) struct Birth<'a> {
 struct Outward<'a> {
     /// For a builtin: the connection that the front made.
     connected: Option<OwnedFd>,
-    /// For a program: the sockets to connect to at go.
+    /// The sockets to connect to at go.
     sockets: &'a [unix::UnixSocket],
 }
 
@@ -307,10 +307,13 @@ fn run_body(
     let grants: Vec<PathRule<'_>> = grant.filter(|grant| !grant.rights.is_empty()).collect();
     match (&start.tool.manifest.runner, &start.tool.program) {
         (Runner::Builtin(which), _) => {
+            // Before the last ruleset, which covers paths of sockets.
+            let mut sockets = unix::connect(outward.sockets, start.machine.paths.proc.as_fd())?;
+            let connected = outward.connected.or(sockets.pop());
             let all: Vec<PathRule<'_>> =
                 grants.into_iter().chain(start.tool.kept_grants(start.machine)).collect();
             layers::restrict(start.machine.landlock.ruleset(&all)?)?;
-            builtin::run(start, *which, decided.as_ref(), excluded, outward.connected, layers)
+            builtin::run(start, *which, decided.as_ref(), excluded, connected, layers)
         }
         (Runner::Program(_), _) if excluded.iter().any(|one| one.id.is_some()) => {
             Err("a program cannot leave out what lies below its folder".to_owned())
