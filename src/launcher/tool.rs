@@ -118,7 +118,7 @@ impl OpenTool {
             }
         }
         for Connect::Unix(path) in &manifest.connect {
-            if machine.paths.tree.find_plain(path).is_err() {
+            if machine.paths.tree.find_plain(path).is_err() && !does_without_sockets(&manifest.runner) {
                 skip(path);
             }
         }
@@ -267,6 +267,11 @@ impl OpenTool {
             runner => rights(runner, folder),
         }
     }
+}
+
+/// Whether a call is made without the sockets that are missing.
+pub(crate) fn does_without_sockets(runner: &Runner) -> bool {
+    matches!(runner, Runner::Builtin(which) if which.does_without_sockets())
 }
 
 /// Program, programs that it may start, and script.

@@ -128,6 +128,12 @@ impl Builtin {
         )
     }
 
+    /// Whether it does without the sockets of its manifest: then its result says what is missing.
+    #[must_use]
+    pub const fn does_without_sockets(self) -> bool {
+        matches!(self, Self::HealthCheck)
+    }
+
     /// Whether it is about one unit: its manifest's resource must be a `Service`.
     #[must_use]
     pub const fn is_about_a_service(self) -> bool {
