@@ -106,7 +106,8 @@ pub(super) fn finds_lines_below_a_folder() {
         let timed = workspace.join("timed");
         let new = stage.search(&timed, &[], json!({ "since": "2026-11-24T10:00:00Z" }), || ()).await;
         assert_eq!(marks(&new), set(&["2026/11/24 10:00:00 MARK new", "  MARK of new"]), "{new}");
-        let east = json!({ "since": "2026-11-24T10:00:00Z", "utc_offset": "+02:00", "time_format": "slashes" });
+        let east =
+            json!({ "since": "2026-11-24T10:00:00Z", "utc_offset": "+02:00", "time_format": "slashes" });
         let none = stage.search(&timed, &[], east, || ()).await;
         assert_eq!((marks(&none).len(), &none["files_without_time"]), (0, &json!(0)), "{none}");
         std::fs::remove_file(&timed).expect("removed");
