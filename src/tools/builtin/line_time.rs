@@ -64,12 +64,12 @@ impl Since {
         let offset = match words("utc_offset") {
             None => 0,
             Some(words) => {
-                Scan(words.as_bytes()).offset().ok_or("`utc_offset` is not of the form `+02:00`")?
+                TimeScan(words.as_bytes()).offset().ok_or("`utc_offset` is not of the form `+02:00`")?
             }
         };
         let from = match ago(since) {
             Some(seconds) => now.saturating_sub(seconds),
-            None => Scan(since.as_bytes()).rfc3339(offset).ok_or_else(|| {
+            None => TimeScan(since.as_bytes()).rfc3339(offset).ok_or_else(|| {
                 format!("`since` `{since}` is neither a time such as `2026-11-24T10:00:00Z` nor an age such as `2h`")
             })?,
         };
@@ -103,14 +103,14 @@ impl Since {
 
     fn time_in(&self, format: TimeFormat, line: &[u8]) -> Option<i64> {
         match format {
-            TimeFormat::Rfc3339 => Scan(line).rfc3339(self.offset),
-            TimeFormat::Slashes => Scan(line).slashes(self.offset),
+            TimeFormat::Rfc3339 => TimeScan(line).rfc3339(self.offset),
+            TimeFormat::Slashes => TimeScan(line).slashes(self.offset),
             TimeFormat::CommonLog => {
                 let open = line.iter().position(|byte| *byte == b'[')?;
-                Scan(line.get(open + 1..)?).common_log()
+                TimeScan(line.get(open + 1..)?).common_log()
             }
-            TimeFormat::Syslog => Scan(line).syslog(self.offset, self.now),
-            TimeFormat::Epoch => Scan(line).epoch(),
+            TimeFormat::Syslog => TimeScan(line).syslog(self.offset, self.now),
+            TimeFormat::Epoch => TimeScan(line).epoch(),
         }
     }
 }
@@ -129,9 +129,9 @@ fn ago(words: &str) -> Option<i64> {
 }
 
 /// Reads a time from the start of its bytes.
-struct Scan<'a>(&'a [u8]);
+struct TimeScan<'a>(&'a [u8]);
 
-impl Scan<'_> {
+impl TimeScan<'_> {
     fn rfc3339(mut self, offset: i64) -> Option<i64> {
         let day = self.date(b'-')?;
         self.one_of(b"T ")?;
@@ -245,7 +245,7 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Scan, Since, TimeFormat, days};
+    use super::{Since, TimeFormat, TimeScan, days};
     use crate::types::clock::Wall;
     use proptest::prelude::*;
     use serde_json::{Value, json};
@@ -323,7 +323,7 @@ mod tests {
             (days(1970, 1, 1), days(2000, 2, 29), days(2026, 11, 24)),
             (Some(0), Some(11_016), Some(20_781))
         );
-        assert_eq!(Scan(b"Foo").month(), None);
+        assert_eq!(TimeScan(b"Foo").month(), None);
         assert_eq!(TimeFormat::ALL.map(TimeFormat::name).len(), 5);
     }
 

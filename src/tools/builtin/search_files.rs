@@ -77,8 +77,9 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search below `path`, as `arguments` say: `pattern`, `regex`, `name`, `since`,
-    /// `limit`, `depth`. The answer fits `output_bytes_max`; after `end_us` ([`mono_us`]) nothing more is read.
+    /// A search below `path`, as `arguments` say: `pattern`, `regex`, `name`, `since` and its form,
+    /// `limit`, `depth`. The answer fits `output_bytes_max`; after `end_us` ([`mono_us`]) nothing
+    /// more is read.
     pub fn new(path: &str, arguments: &Value, output_bytes_max: usize, end_us: u64) -> Result<Self, String> {
         let words = |name: &str| arguments.get(name).and_then(Value::as_str);
         let pattern = words("pattern").unwrap_or_default();

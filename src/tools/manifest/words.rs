@@ -264,7 +264,7 @@ pub enum Element {
     /// `-` is refused; an absent argument leaves the element out.
     Argument(String),
     /// An option with its value, such as `--unit={unit}`: the option as written, up to `=`, and the
-    /// argument, whose value cannot be read as another option. An absent argument leaves the element
+    /// argument. Its value cannot be read as another option. An absent argument leaves the element
     /// out.
     Setting(String, String),
 }
