@@ -226,6 +226,8 @@ fn a_bus_that_does_not_answer_is_reported() {
             peer.read_exact(&mut hello).expect("read");
             // A rejected client is gone before it has read everything.
             drop(peer.write_all(said));
+            drop(peer.shutdown(std::net::Shutdown::Write));
+            drop(peer.read_to_end(&mut Vec::new()));
         });
         let told = ask();
         peer.join().expect("asked");

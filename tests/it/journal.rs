@@ -113,6 +113,10 @@ fn the_journal_of_a_service_is_read_in_pages() {
     assert_eq!(messages(&more), ["line 57", "line 56"]);
     let all = many(&json!({ "unit": "many.service" }));
     assert_eq!((messages(&all).len(), &all["truncated"]), (50, &json!(true)));
+    // Each of the rules that were switched on is held by a case.
+    let tested = home.expect(0, &["policy", "test"]);
+    assert!(tested.contains("mutation score 100 %"), "{tested}");
+    home.expect(0, &["policy", "fmt", "--check"]);
     home.expect(0, &["audit", "verify"]);
 }
 

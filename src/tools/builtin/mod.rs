@@ -8,13 +8,14 @@
 //! # Layout
 //!
 //! * `answer`: the answer of a tool, and how it is written.
-//! * `secret_names`: what looks like a secret.
+//! * `secret_names`: what looks like a secret. `line_time`: when a line of a log was written.
 //! * `bus/`: a D-Bus client. `services/`: tools that ask systemd with it.
 //! * `host/`: tools that report on the host.
 //! * The other tools, each in a file with its name.
 
 mod answer;
 mod secret_names;
+mod line_time;
 mod bus;
 mod services;
 pub mod host;

@@ -134,6 +134,12 @@ impl Builtin {
         )
     }
 
+    /// Whether it does without the sockets of its manifest: then its result says what is missing.
+    #[must_use]
+    pub const fn does_without_sockets(self) -> bool {
+        matches!(self, Self::HealthCheck)
+    }
+
     /// Whether it is about one unit: its manifest's resource must be a `Service`.
     #[must_use]
     pub const fn is_about_a_service(self) -> bool {
@@ -258,7 +264,7 @@ pub enum Element {
     /// `-` is refused; an absent argument leaves the element out.
     Argument(String),
     /// An option with its value, such as `--unit={unit}`: the option as written, up to `=`, and the
-    /// argument, whose value cannot be read as another option. An absent argument leaves the element
+    /// argument. Its value cannot be read as another option. An absent argument leaves the element
     /// out.
     Setting(String, String),
 }

@@ -36,8 +36,8 @@ impl<S: Read + Write> Systemd<S> {
         Self(client)
     }
 
-    /// The units in memory in one of `states`, any if there are none, whose name matches one of
-    /// `patterns`.
+    /// The units in memory whose state is one of `states` and whose name matches one of `patterns`.
+    /// An empty list selects all.
     pub(in crate::tools::builtin) fn units(
         &mut self,
         states: &[&str],
@@ -96,7 +96,7 @@ impl<S: Read + Write> Systemd<S> {
     }
 }
 
-/// Of ten members: name, description, load state, active state, sub state, and five more.
+/// A row has ten members: name, description, load state, active state, sub state, and five more.
 fn unit_row(row: &BusValue) -> Option<UnitRow> {
     let members = row.list()?;
     let text = |at: usize| members.get(at).and_then(BusValue::text).map(str::to_owned);

@@ -34,7 +34,7 @@ proptest! {
         prop_assert_eq!((message.kind, message.member.as_str()), (MessageKind::Call, "Do"));
         let list = texts.iter().map(|text| BusValue::Text((*text).to_owned())).collect();
         prop_assert_eq!(message.body, vec![BusValue::Text(one.to_owned()), BusValue::List(list)]);
-        // Cut anywhere, it is no message.
+        // Cut anywhere, it is refused.
         for end in 0..bytes.len() {
             prop_assert!(read(&bytes[..end]).is_err());
         }
@@ -115,15 +115,15 @@ fn what_is_malformed_or_too_much_is_refused() {
 }
 
 /// Answers with what it was given, whatever it is asked.
-struct Script(Cursor<Vec<u8>>);
+struct Unasked(Cursor<Vec<u8>>);
 
-impl Read for Script {
+impl Read for Unasked {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into)
     }
 }
 
-impl Write for Script {
+impl Write for Unasked {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())
     }
@@ -139,9 +139,9 @@ fn endless_messages_end_the_call() {
     let mut signal = call(&[]).bytes(9);
     signal[1] = 4;
     let said = [b"DATA\r\nOK 1\r\n".to_vec(), signal.repeat(800_000)].concat();
-    let error = BusClient::open(Script(Cursor::new(said))).expect_err("no reply");
+    let error = BusClient::open(Unasked(Cursor::new(said))).expect_err("no reply");
     assert!(error.to_string().contains("too many messages"), "{error}");
-    let endless_line = BusClient::open(Script(Cursor::new(vec![b'D'; 10_000]))).expect_err("no line");
+    let endless_line = BusClient::open(Unasked(Cursor::new(vec![b'D'; 10_000]))).expect_err("no line");
     assert!(endless_line.to_string().contains("a line is too long"), "{endless_line}");
 }
 

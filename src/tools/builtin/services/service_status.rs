@@ -44,7 +44,7 @@ pub(super) fn service_status<S: Read + Write>(systemd: &mut Systemd<S>, name: &s
         // systemd counts memory and tasks only for a service that runs, and where accounting is on.
         not_seen.extend(["memory_bytes", "tasks"].into_iter().filter(|name| !all.contains_key(*name)));
     }
-    // 0 is no process.
+    // 0 stands for none.
     if all.get("main_pid") == Some(&json!(0)) {
         all.remove("main_pid");
     }

@@ -8,13 +8,13 @@ use std::io::{self, Read, Write};
 
 /// Answers the calls of a client in order, each with a signature and a body.
 struct Manager {
-    replies: std::vec::IntoIter<Reply>,
+    replies: std::vec::IntoIter<ManagerMessage>,
     out: std::collections::VecDeque<u8>,
     serial: u32,
 }
 
 /// One message: its kind, its sender, and what it says.
-struct Reply {
+struct ManagerMessage {
     kind: u8,
     sender: &'static str,
     member: &'static str,
@@ -38,17 +38,17 @@ fn texts(words: &[&str]) -> Vec<u8> {
     out
 }
 
-fn returns(signature: &'static str, body: Vec<u8>) -> Reply {
-    Reply { kind: 2, sender: ":1.1", member: "", signature, body, is_followed: false }
+fn returns(signature: &'static str, body: Vec<u8>) -> ManagerMessage {
+    ManagerMessage { kind: 2, sender: ":1.1", member: "", signature, body, is_followed: false }
 }
 
 /// A property that is a text.
-fn property(words: &str) -> Reply {
+fn property(words: &str) -> ManagerMessage {
     returns("v", [vec![1, b's', 0, 0], texts(&[words])].concat())
 }
 
 /// The list of so many units.
-fn units(names: &[String]) -> Reply {
+fn units(names: &[String]) -> ManagerMessage {
     let mut rows = Vec::new();
     for name in names {
         pad(&mut rows, 8);
@@ -62,13 +62,13 @@ fn units(names: &[String]) -> Reply {
 }
 
 impl Manager {
-    fn new(replies: Vec<Reply>) -> Self {
+    fn new(replies: Vec<ManagerMessage>) -> Self {
         let hello = returns("s", texts(&[":1.9"]));
-        let replies: Vec<Reply> = [hello].into_iter().chain(replies).collect();
+        let replies: Vec<ManagerMessage> = [hello].into_iter().chain(replies).collect();
         Self { replies: replies.into_iter(), out: b"DATA\r\nOK 1\r\n".iter().copied().collect(), serial: 0 }
     }
 
-    fn say(&mut self, one: &Reply) {
+    fn say(&mut self, one: &ManagerMessage) {
         let mut fields = vec![5, 1, b'u', 0];
         fields.extend(self.serial.to_le_bytes());
         for (code, kind, words) in [(7, b's', one.sender), (3, b's', one.member), (8, b'g', one.signature)] {
@@ -122,7 +122,12 @@ impl Read for Manager {
     }
 }
 
-fn told(which: Builtin, replies: Vec<Reply>, arguments: &Value, cap: usize) -> Result<(Value, bool), String> {
+fn told(
+    which: Builtin,
+    replies: Vec<ManagerMessage>,
+    arguments: &Value,
+    cap: usize,
+) -> Result<(Value, bool), String> {
     let told = ask_systemd(which, Manager::new(replies), arguments, cap, "h")?;
     let name = serde_json::to_value(which).expect("a name");
     let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tools.d");
@@ -158,7 +163,8 @@ fn lists_end_at_their_limits_with_hostile_names() {
     let found = told(Builtin::ServiceList, vec![units(&names)], &json!({ "contains": "confirmed" }), 65_536);
     assert_eq!(found.expect("a list").0["units"][0]["name"], names[2_000].as_str());
     // The properties of the first only: what does not fit is not asked about.
-    let asked: Vec<Reply> = [units(&names)].into_iter().chain((0..4).map(|_| property("x"))).collect();
+    let asked: Vec<ManagerMessage> =
+        [units(&names)].into_iter().chain((0..4).map(|_| property("x"))).collect();
     let (failed, _) = told(Builtin::FailedUnits, asked, &json!({ "limit": 1 }), 65_536).expect("a list");
     assert_eq!((&failed["failed"], &failed["truncated"]), (&json!(2_001), &json!(true)));
     let (none, _) = told(Builtin::FailedUnits, vec![units(&[])], &json!({}), 65_536).expect("a list");
@@ -171,7 +177,7 @@ fn lists_end_at_their_limits_with_hostile_names() {
 fn a_signal_of_another_peer_does_not_end_a_restart() {
     let ends = |sender, how, is_followed| {
         let body = [vec![1, 0, 0, 0], texts(&["/job/7", "nginx.service", how])].concat();
-        Reply { kind: 4, sender, member: "JobRemoved", signature: "uoss", body, is_followed }
+        ManagerMessage { kind: 4, sender, member: "JobRemoved", signature: "uoss", body, is_followed }
     };
     for (how, is_done) in [("failed", false), ("done", true), ("do\u{1b}ne", false)] {
         let replies = vec![
@@ -180,7 +186,7 @@ fn a_signal_of_another_peer_does_not_end_a_restart() {
             returns("", vec![]),
             // One before the job exists, and one after.
             ends(":1.66", "done", true),
-            Reply { is_followed: true, ..returns("o", texts(&["/job/7"])) },
+            ManagerMessage { is_followed: true, ..returns("o", texts(&["/job/7"])) },
             ends(":1.66", "done", true),
             ends(":1.1", how, false),
         ];
