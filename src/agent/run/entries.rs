@@ -109,11 +109,13 @@ fn recorded_parts(reply: &ModelReply) -> Option<Vec<RepliedPart>> {
         ReplyPart::Call => {
             RepliedPart { call: calls.next().map(|call| call.id.clone()), ..RepliedPart::default() }
         }
-        ReplyPart::Opaque(OpaqueState { origin: OpaqueOrigin { wire, base_url, model }, state, .. }) => {
+        ReplyPart::Opaque(OpaqueState { origin, state, .. }) => {
+            let OpaqueOrigin { wire, base_url, model, key } = origin.clone();
             let opaque = RepliedState {
-                wire: wire.clone(),
-                base_url: base_url.clone(),
-                model: model.clone(),
+                wire,
+                base_url,
+                model,
+                key: Some(key).filter(|key| !key.is_empty()),
                 dropped: state.is_none().then(|| "secret".to_owned()),
                 state: state.clone(),
             };
@@ -132,9 +134,9 @@ pub(in crate::agent) fn recalled_parts(
     let part = |part: RepliedPart| match (part.text_bytes, part.call, part.opaque) {
         (Some(bytes), None, None) => usize::try_from(bytes).ok().map(ReplyPart::Text),
         (None, Some(id), None) => calls.next().filter(|call| call.id == id).map(|_| ReplyPart::Call),
-        (None, None, Some(RepliedState { wire, base_url, model, state, .. })) => {
+        (None, None, Some(RepliedState { wire, base_url, model, key, state, .. })) => {
             let digest = Digest::sha256(state.as_deref().unwrap_or_default().as_bytes());
-            let origin = OpaqueOrigin { wire, base_url, model };
+            let origin = OpaqueOrigin { wire, base_url, model, key: key.unwrap_or_default() };
             Some(ReplyPart::Opaque(OpaqueState { origin, state, digest }))
         }
         _ => None,

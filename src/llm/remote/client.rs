@@ -48,6 +48,8 @@ pub(in crate::llm) struct Remote<W> {
 struct Sending<'a> {
     request: &'a ModelRequest<'a>,
     key: Option<&'a Secret>,
+    /// The model, where it is, and what tells the key from another.
+    origin: &'a OpaqueOrigin,
     began: &'a Arc<Finder>,
 }
 
@@ -89,7 +91,12 @@ impl<W: Wire> Remote<W> {
             endpoint,
             sink,
             streamed: Endpoint::parse(base_url, &W::path(&model, true))?,
-            origin: OpaqueOrigin { wire: W::KIND.as_str().to_owned(), base_url: base_url.to_owned(), model },
+            origin: OpaqueOrigin {
+                wire: W::KIND.as_str().to_owned(),
+                base_url: base_url.to_owned(),
+                model,
+                key: OpaqueOrigin::NO_KEY.to_owned(),
+            },
             keys,
             needs_key,
             total,
@@ -120,7 +127,12 @@ impl<W: Wire> Remote<W> {
         if self.needs_key && key.is_none() {
             return Err(no_key::<W>(&self.sink.name));
         }
-        let sending = Sending { request, key, began: &began };
+        let identity = |key: &Secret| began.key_identity(key.expose().as_bytes());
+        let mut origin = self.origin.clone();
+        if let Some(key) = key.map(identity) {
+            origin.key = key;
+        }
+        let sending = Sending { request, key, origin: &origin, began: &began };
         match self.tried(&sending, request.deadline.min(self.total), may).await {
             Ok(reply) => {
                 // Text and arguments are assembled from pieces and escapes.
@@ -148,7 +160,7 @@ impl<W: Wire> Remote<W> {
                 return Err(ModelError::not_permitted());
             }
             let is_plain = self.is_plain.load(Ordering::Relaxed);
-            let asked = self.written(sending.request, is_plain);
+            let asked = self.written(sending, is_plain);
             let body = W::write(&asked)
                 .map_err(|e| ModelError::not_configured(format!("cannot write the request as JSON: {e}")))?;
             let error = match self.attempt(sending, &body, left()).await {
@@ -171,11 +183,12 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    fn written<'a>(&'a self, request: &ModelRequest<'a>, is_plain: bool) -> WireRequest<'a> {
+    fn written<'a>(&self, sending: &Sending<'a>, is_plain: bool) -> WireRequest<'a> {
+        let Sending { request, origin, .. } = *sending;
         WireRequest {
             conversation: request.conversation,
             tools: request.tools,
-            origin: &self.origin,
+            origin,
             reply_tokens_max: self.reply_tokens_max,
             context_tokens: self.context_tokens,
             is_streamed: request.listener.is_some(),
@@ -190,7 +203,7 @@ impl<W: Wire> Remote<W> {
         body: &[u8],
         deadline: Duration,
     ) -> Result<ModelReply, ModelError> {
-        let Sending { request, key, began } = *sending;
+        let Sending { request, key, origin, began } = *sending;
         let digest = Digest::sha256(body);
         let endpoint = if request.listener.is_some() { &self.streamed } else { &self.endpoint };
         let credential = key.map(W::credential);
@@ -202,7 +215,7 @@ impl<W: Wire> Remote<W> {
             if !is_success(&answer) {
                 return Err(refused(found, answer));
             }
-            return match read::<W>(answer.body, digest, &self.origin) {
+            return match read::<W>(answer.body, digest, origin) {
                 Ok(reply) => Ok(ModelReply { found, ..reply }),
                 Err(error) => Err(ModelError { found, ..error }),
             };
@@ -215,7 +228,7 @@ impl<W: Wire> Remote<W> {
             }
             ended => ended.err(),
         };
-        streaming.finish(ended, digest, &self.origin)
+        streaming.finish(ended, digest, origin)
     }
 }
 
