@@ -42,6 +42,8 @@ mod upgrade;
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.
 mod stream;
+// What a run comes to on every wire, whole and streamed, whatever is wrong with the server.
+mod outcomes;
 // Models by name, their keys, and which of them is asked.
 mod models;
 // Questions on a terminal are answered there.

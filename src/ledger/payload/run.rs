@@ -182,6 +182,10 @@ pub struct RepliedState {
     pub base_url: String,
     /// The model, as configured.
     pub model: String,
+    /// What tells the key from another, or `none`. Absent from earlier entries: the state is not
+    /// sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The state, as the server wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
