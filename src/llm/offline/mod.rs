@@ -8,6 +8,7 @@
 //!
 //! * `calls`: messages that are written as calls
 //! * `form`, `meaning`, `table`, `sentences`: the sentences, and what they mean
+//! * `absent`: what is there in place of a file that is not
 //! * `tell`: answers from results
 //! * `provider`: the provider
 
@@ -16,5 +17,6 @@ mod form;
 mod meaning;
 mod table;
 pub(super) mod sentences;
+mod absent;
 mod tell;
 pub(super) mod provider;

@@ -1,5 +1,6 @@
 //! The provider without a model.
 
+use super::absent;
 use super::calls::{self, ArgumentNames, WrittenCall};
 use super::form::words;
 use super::sentences::{NamedFolders, Understood, meant, understand};
@@ -47,7 +48,7 @@ impl Offline {
         let messages = request.conversation.messages();
         let (asked, next) = match messages.last() {
             Some(Message::User(text)) => (text.as_str(), self.to_message(text, request)),
-            Some(Message::Tool { text, .. }) => (text.as_str(), OfflineReply::Say(tell::results(messages))),
+            Some(Message::Tool { text, .. }) => (text.as_str(), self.to_results(messages, request)),
             Some(Message::Reply { .. }) | None => ("", OfflineReply::Say(tell::help(request.tools))),
         };
         // This provider has no protocol: the newest message serves as the request, the rendered
@@ -63,6 +64,30 @@ impl Offline {
             }
         };
         ModelReply { request_digest, raw: raw.into_bytes(), model, ..reply }
+    }
+
+    /// An answer from the results, or first a listing of what is there, if a sentence names a file
+    /// that is not.
+    fn to_results(&self, messages: &[Message], request: &ModelRequest<'_>) -> OfflineReply {
+        let asked = messages.iter().rev().find_map(|message| match message {
+            Message::User(text) => Some(text.as_str()),
+            Message::Reply { .. } | Message::Tool { .. } => None,
+        });
+        let since = absent::since_asked(messages);
+        let is_first = since.iter().filter(|message| matches!(message, Message::Reply { .. })).count() == 1;
+        let asked = asked.filter(|text| calls::parse(text, &RequiredNames(request.tools)).is_none());
+        let meant = asked.filter(|_| is_first).map(|text| self.meant(text, request));
+        if let Some(Some(Understood::Calls(calls))) = meant {
+            let results: Vec<&str> = since.iter().filter_map(tell::result_text).collect();
+            if let Some(call) = absent::listing(&calls, &results, &self.folders, request.tools) {
+                return OfflineReply::Propose(vec![call]);
+            }
+        }
+        OfflineReply::Say(tell::results(messages))
+    }
+
+    fn meant(&self, text: &str, request: &ModelRequest<'_>) -> Option<Understood> {
+        understand(&words(text), &self.folders, request.tools)
     }
 
     fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> OfflineReply {

@@ -3,6 +3,7 @@
 //! A result is JSON text whose shape belongs to other rooms and to the tools. It is read leniently:
 //! missing members are left out, and no content can prevent an answer.
 
+use super::absent::since_asked;
 use super::table::SENTENCES;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
@@ -31,11 +32,19 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
     out
 }
 
-/// One line for each result at the end of `messages`, then a line that says that no model wrote
-/// this.
+/// One line for each result since a person asked, then a line that says that no model wrote this.
 pub(super) fn results(messages: &[Message]) -> String {
-    let mut lines: Vec<String> = messages.iter().rev().map_while(result).collect();
-    lines.reverse();
+    let since = since_asked(messages);
+    let first = since.iter().position(|message| matches!(message, Message::Reply { .. }));
+    let line = |(at, message): (usize, &Message)| match message {
+        Message::Tool { tool, text, .. } => Some(format!("{}: {}", shown(tool), sentence(tool, text))),
+        // The one reply that this provider gives after results.
+        Message::Reply { .. } if Some(at) != first => {
+            Some("There is nothing of that name that may be read. This is what there is:".to_owned())
+        }
+        Message::User(_) | Message::Reply { .. } => None,
+    };
+    let mut lines: Vec<String> = since.iter().enumerate().filter_map(line).collect();
     lines.push(
         "offline provider: no model is configured; these are the results of the calls, without an assessment."
             .to_owned(),
@@ -43,9 +52,10 @@ pub(super) fn results(messages: &[Message]) -> String {
     lines.join("\n")
 }
 
-fn result(message: &Message) -> Option<String> {
+/// The text of a result.
+pub(super) fn result_text(message: &Message) -> Option<&str> {
     match message {
-        Message::Tool { tool, text, .. } => Some(format!("{}: {}", shown(tool), sentence(tool, text))),
+        Message::Tool { text, .. } => Some(text),
         Message::User(_) | Message::Reply { .. } => None,
     }
 }
@@ -63,7 +73,19 @@ fn sentence(tool: &str, text: &str) -> String {
         "search_files" => finds(&result),
         _ => None,
     };
-    known.unwrap_or_else(|| shown(&plain(&result)))
+    known.unwrap_or_else(|| shown(&members(&result)))
+}
+
+/// The content of a value: a flat object as its members by name, without those that are null.
+fn members(value: &Value) -> String {
+    let is_one = |member: &&Value| member.is_object() || member.is_array();
+    match value {
+        Value::Object(all) if all.len() > 1 && !all.values().any(|member| is_one(&member)) => {
+            let known = all.iter().filter(|(_, member)| !member.is_null());
+            known.map(|(name, member)| format!("{name} {}", plain(member))).collect::<Vec<_>>().join(", ")
+        }
+        other => plain(other),
+    }
 }
 
 /// Says that a call did not run or failed, with the reason if there is one.
@@ -253,6 +275,9 @@ mod tests {
         check("read_file", r#"{"decision":"needs_approval"}"#, "waiting for approval");
         check("disk_usage", r#"{"status":"ok","output":"12 GiB\u001b[2J"}"#, "12 GiB\\u{1b}[2J");
         check("disk_usage", "not JSON\nat all", "not JSON\\nat all");
+        let deployed =
+            r#"{"status":"ok","result":{"project":"demo","version":"1.0.1","from":null,"live":true}}"#;
+        check("deploy", deployed, "project demo, version 1.0.1, live true");
     }
 
     #[test]
