@@ -58,8 +58,12 @@ mod reload; // as an ordinary user too
 mod replay;
 // Followers of the ledger receive the entries that match.
 mod follow;
+// Runbooks are followed, recorded and checked.
 mod runbooks;
+// Tools are switched on and off with their rules.
 mod switch;
+// The page of ten questions is made and compared.
+mod questions;
 // An export proves itself, and is recorded on the ledger.
 mod export;
 // Erased data is in no file any more.

@@ -21,7 +21,7 @@ const fn largest(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
 }
 
 /// The table, before that of the other sentences: some of those accept any name.
-pub(super) const HOST_SENTENCES: [Sentence; 21] = [
+pub(super) const HOST_SENTENCES: [Sentence; 22] = [
     Sentence {
         example: "why is this server slow?",
         forms: &[
@@ -180,6 +180,14 @@ pub(super) const HOST_SENTENCES: [Sentence; 21] = [
         means: Either(
             &[SentenceStep { tool: "tcp_probe", arguments: &[("host", Text("{port}"))] }],
             &Missing("to try a port", &["listening_ports", "connections"]),
+        ),
+    },
+    Sentence {
+        example: "is http://localhost/ up?",
+        forms: &["is {url} up|there|ok", "does {url} answer|work", "probe {url}"],
+        means: Either(
+            &[SentenceStep { tool: "http_probe", arguments: &[("url", Text("{url}"))] }],
+            &Steps(&[SentenceStep { tool: "http_get", arguments: &[("url", Text("{url}"))] }]),
         ),
     },
     Sentence {
