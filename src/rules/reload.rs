@@ -16,6 +16,7 @@ use crate::ledger::{AppendError, Draft};
 use crate::runbooks::Runbook;
 use crate::sandbox::Launcher;
 use crate::secrets::Finder;
+use crate::tools::Manifest;
 use crate::types::{limits, text};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -49,10 +50,18 @@ fn policy_load(rules: &Rules) -> PolicyLoadPayload {
 }
 
 fn tools_load(rules: &Rules, report: &Report) -> ToolsLoadPayload {
-    let tools = rules.catalog.manifests().map(|m| LoadedTool {
-        name: m.name.clone(),
-        digest: m.digest,
-        script: Some(m.script().map(|s| LoadedScript { name: s.name().to_owned(), sha256: s.digest() })),
+    let described = |m: &Arc<Manifest>| (m.summary.clone(), m.input_shown().to_string());
+    let bytes = rules.catalog.manifests().map(described).map(|(summary, input)| summary.len() + input.len());
+    let is_described = bytes.sum::<usize>() <= limits::TOOLS_DESCRIBED_BYTES_MAX;
+    let tools = rules.catalog.manifests().map(|m| {
+        let (summary, input) = is_described.then(|| described(m)).unzip();
+        LoadedTool {
+            name: m.name.clone(),
+            digest: m.digest,
+            script: Some(m.script().map(|s| LoadedScript { name: s.name().to_owned(), sha256: s.digest() })),
+            summary,
+            input,
+        }
     });
     let skipped = report
         .skipped

@@ -176,9 +176,8 @@ fn placed(words: &str, home: &TestHome) -> String {
 /// `words` without what varies.
 fn settled(words: &str, home: &TestHome) -> String {
     let real = |path: PathBuf| path.canonicalize().expect("real").display().to_string();
-    let words = words
-        .replace(&real(home.beside("logs")), "LOGS")
-        .replace(&real(home.path("workspace")), "WORKSPACE");
+    let words =
+        words.replace(&real(home.beside("logs")), "LOGS").replace(&real(home.path("workspace")), "WORKSPACE");
     let mut out = String::new();
     for c in words.chars() {
         match c {
@@ -227,7 +226,8 @@ fn answer(words: &str, question: &AskedQuestion, home: &TestHome) -> String {
 fn section(question: &AskedQuestion, offline: &TestHome, house: &House) -> String {
     let message = placed(question.message, offline);
     let told = offline.par(&["run", "--json", &message]);
-    let run: Value = serde_json::from_slice(&told.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&told.stderr)));
+    let run: Value =
+        serde_json::from_slice(&told.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&told.stderr)));
     let steps = |run: &Value, home: &TestHome| -> String {
         run["steps"].as_array().expect("steps").iter().map(|one| step(one, home)).collect()
     };

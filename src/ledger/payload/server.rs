@@ -37,6 +37,9 @@ pub struct RecoveryPayload {
 pub struct ConfigLoadPayload {
     /// Every key of the configuration.
     pub keys: Vec<ConfigValue>,
+    /// The system prompt of every run. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
 }
 
 /// A key of the configuration.
@@ -172,6 +175,12 @@ pub struct LoadedTool {
     /// The tool's script. Null for a tool without one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     pub script: Option<Option<LoadedScript>>,
+    /// What the tool does, as a model reads it. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The schema of its arguments, as a model reads it: JSON text. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
 }
 
 /// The script of a tool.
