@@ -60,8 +60,12 @@ mod reload; // as an ordinary user too
 mod replay;
 // Followers of the ledger receive the entries that match.
 mod follow;
+// Runbooks are followed, recorded and checked.
 mod runbooks;
+// Tools are switched on and off with their rules.
 mod switch;
+// The page of ten questions is made and compared.
+mod questions;
 // Tools of the server itself: its record, look-ups and probes.
 mod front; // as an ordinary user too
 mod probes; // as an ordinary user too

@@ -37,7 +37,11 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
 
 /// Says which runbook is followed, and which of its steps are left out.
 pub(super) fn following(runbook: &GivenRunbook, steps: usize, left: &[WrittenCall]) -> String {
-    let mut said = format!("runbook {}: {steps} of {} steps", runbook.name, steps + left.len());
+    let all = steps + left.len();
+    let mut said = match all {
+        0 => format!("runbook {}", runbook.name),
+        _ => format!("runbook {}: {steps} of {all} steps", runbook.name),
+    };
     if !left.is_empty() {
         let tools: BTreeSet<&str> = left.iter().map(|call| call.tool.as_str()).collect();
         let tools: Vec<String> = tools.into_iter().map(|tool| format!("`{tool}`")).collect();
