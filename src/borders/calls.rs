@@ -77,8 +77,8 @@ pub fn manifest(bytes: &[u8]) {
         !matches!(&manifest.runner, Runner::Program(program) if program.script.is_some()),
         "no script is there"
     );
-    let is_builtin = matches!(manifest.runner, Runner::Builtin(_));
-    assert_eq!(manifest.digest == Digest::sha256(bytes), is_builtin, "a program is bound to its bytes");
+    let is_own = !matches!(manifest.runner, Runner::Program(_));
+    assert_eq!(manifest.digest == Digest::sha256(bytes), is_own, "a program is bound to its bytes");
     let again = Manifest::parse(&file, bytes, &PLACES).expect("the same bytes");
     assert_eq!(format!("{again:?}"), format!("{manifest:?}"), "read again it is another");
     let code = manifest.trees.iter().map(CodeTree::path);

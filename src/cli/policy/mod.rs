@@ -21,6 +21,7 @@ mod holder;
 mod model_rule;
 mod new;
 
+pub(super) use explain::{ruling_on, why};
 pub(super) use subject::{key_subject, resource, role_subject};
 
 use super::exit::Fail;

@@ -333,6 +333,7 @@ fn run_body(
             match init::run(start, program, open, about, inherited, layers)? {}
         }
         (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
+        (Runner::Front(_), _) => Err("the tool runs in the front".to_owned()),
     }
 }
 

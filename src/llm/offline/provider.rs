@@ -1,6 +1,5 @@
 //! The provider without a model.
 
-use super::calls::{self, ArgumentNames, WrittenCall};
 use super::form::words;
 use super::sentences::{NamedFolders, Understood, meant, understand};
 use super::tell;
@@ -9,6 +8,7 @@ use crate::llm::error::ModelError;
 use crate::llm::proposer::{Proposer, ProviderKind};
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider, ToolOffer};
 use crate::llm::reply::{ModelReply, Stop};
+use crate::runbooks::{ArgumentNames, GivenRunbook, WrittenCall, written_calls};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 
@@ -35,6 +35,8 @@ impl ArgumentNames for RequiredNames<'_> {
 enum OfflineReply {
     Say(String),
     Propose(Vec<WrittenCall>),
+    /// The steps of a runbook, with words about it.
+    Follow(String, Vec<WrittenCall>),
 }
 
 impl Offline {
@@ -45,9 +47,15 @@ impl Offline {
 
     fn reply(&self, request: &ModelRequest<'_>) -> ModelReply {
         let messages = request.conversation.messages();
+        let runbook = request.conversation.runbook();
         let (asked, next) = match messages.last() {
+            Some(Message::User(text)) if let Some(runbook) = runbook => {
+                (text.as_str(), follow(runbook, request.tools))
+            }
             Some(Message::User(text)) => (text.as_str(), self.to_message(text, request)),
-            Some(Message::Tool { text, .. }) => (text.as_str(), OfflineReply::Say(tell::results(messages))),
+            Some(Message::Tool { text, .. }) => {
+                (text.as_str(), OfflineReply::Say(tell::results(messages, runbook)))
+            }
             Some(Message::Reply { .. }) | None => ("", OfflineReply::Say(tell::help(request.tools))),
         };
         // This provider has no protocol: the newest message serves as the request, the rendered
@@ -56,17 +64,14 @@ impl Offline {
         let model = self.model().to_owned();
         let (raw, reply) = match next {
             OfflineReply::Say(text) => (text.clone(), ModelReply::new(Some(text), Vec::new(), Stop::EndTurn)),
-            OfflineReply::Propose(calls) => {
-                let calls: Vec<ProposedCall> = calls.into_iter().enumerate().map(numbered).collect();
-                let raw = calls.iter().map(|call| format!("{} {}\n", call.tool, call.arguments));
-                (raw.collect::<String>(), ModelReply::new(None, calls, Stop::ToolCalls))
-            }
+            OfflineReply::Propose(calls) => proposed(None, calls),
+            OfflineReply::Follow(text, calls) => proposed(Some(text), calls),
         };
         ModelReply { request_digest, raw: raw.into_bytes(), model, ..reply }
     }
 
     fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> OfflineReply {
-        if let Some(calls) = calls::parse(text, &RequiredNames(request.tools)) {
+        if let Some(calls) = written_calls(text, &RequiredNames(request.tools)) {
             return OfflineReply::Propose(calls);
         }
         let said = words(text);
@@ -93,6 +98,26 @@ impl Provider for Offline {
         request: &'a ModelRequest<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(std::future::ready(Ok(self.reply(request))))
+    }
+}
+
+fn proposed(text: Option<String>, calls: Vec<WrittenCall>) -> (String, ModelReply) {
+    let calls: Vec<ProposedCall> = calls.into_iter().enumerate().map(numbered).collect();
+    let lines = calls.iter().map(|call| format!("{} {}\n", call.tool, call.arguments));
+    let raw = text.iter().map(|text| format!("{text}\n")).chain(lines).collect();
+    (raw, ModelReply::new(text, calls, Stop::ToolCalls))
+}
+
+/// The steps of a runbook whose tools are offered. Without any, the runbook's own words.
+fn follow(runbook: &GivenRunbook, tools: &[ToolOffer]) -> OfflineReply {
+    let is_offered = |call: &WrittenCall| tools.iter().any(|tool| tool.name == call.tool);
+    let (calls, left): (Vec<WrittenCall>, Vec<WrittenCall>) =
+        runbook.steps.iter().cloned().partition(is_offered);
+    let text = tell::following(runbook, calls.len(), &left);
+    if calls.is_empty() {
+        OfflineReply::Say(format!("{text}\n{}", runbook.text))
+    } else {
+        OfflineReply::Follow(text, calls)
     }
 }
 

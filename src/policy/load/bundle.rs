@@ -5,12 +5,12 @@
 
 use super::annotations::{EXPIRES, asks, span_s};
 use super::built_in;
-use super::error::{PolicyError, SourceFile, whole};
+use super::error::{PolicyError, SourceFile, sorted, whole};
 use super::lint::words::{labels_of, words_of};
 use super::mode;
 use super::offer_index::OfferIndex;
 use super::origin::{Origin, line_of};
-use super::parse::parse;
+use super::parse::{Parsed, parse, parse_all};
 use super::paths::named_paths;
 use super::powers;
 use super::recipe::Recipe;
@@ -21,6 +21,7 @@ use super::validate;
 use crate::policy::request::cedar::Actions;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::labels::{GivenLabel, Labels};
+use crate::runbooks::Runbooks;
 use crate::tools::Catalog;
 use crate::types::Digest;
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet, Schema};
@@ -47,6 +48,7 @@ pub struct Bundle {
     pub(in crate::policy) labels: Labels,
     pub(in crate::policy) recipe: Arc<Recipe>,
     pub(in crate::policy) suite: Suite,
+    runbooks: Runbooks,
     /// The policies on powers, as if all their conditions on context and resource held.
     pub(in crate::policy) ever: PolicySet,
     /// Why the policy files could not be loaded; empty if they were.
@@ -60,15 +62,23 @@ impl Bundle {
         catalog: &Catalog,
         names: &BTreeSet<String>,
     ) -> Result<Self, Vec<PolicyError>> {
-        let (mut set, origins) = parse(sources)?;
-        let schema_json = schema_json(catalog)?;
+        let Parsed { mut set, origins, mut errors } = parse_all(sources);
+        let schema_json = match schema_json(catalog) {
+            Ok(schema_json) => schema_json,
+            Err(more) => return Err(sorted([errors, more])),
+        };
         let schema = schema(BASE, &schema_json).map_err(|reason| vec![whole("schema", reason)])?;
-        let named = named_paths(&set, names, &origins, sources)?;
+        let (named, faults) = named_paths(&set, names, &origins, sources);
+        errors.extend(faults);
         let own = built_in::current(&set, &schema_json)
             .and_then(|own| built_in::add(&mut set, &own).map(|()| own))
-            .map_err(|reason| vec![whole("built-in policies", reason)])?;
-        validate::validate(&set, &schema, &origins, sources)?;
-        validate::lint(&set, catalog, &origins, sources)?;
+            .map_err(|reason| vec![whole("built-in policies", reason)]);
+        let faults = validate::faults(&set, &schema, catalog, &origins, sources);
+        errors = sorted([errors, faults]);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let own = own?;
         let recipe = Recipe::new(sources, catalog, BASE, schema_json.to_string(), own);
         let made = |reason: String| vec![whole("policies", reason)];
         let mut bundle = Self::put_together(recipe, set, schema, origins).map_err(made)?;
@@ -79,6 +89,13 @@ impl Bundle {
             *slices = Slices::new(set, catalog);
         }
         Ok(bundle)
+    }
+
+    /// The faults of policies that can be found without knowing the tools: of their form and their
+    /// ids.
+    #[must_use]
+    pub fn syntax_faults(sources: &[SourceFile]) -> Vec<PolicyError> {
+        sorted([parse_all(sources).errors, Vec::new()])
     }
 
     /// The bundle that `recipe` describes, without its groups, for deciding recorded requests: it
@@ -139,6 +156,7 @@ impl Bundle {
             groups: Groups::default(),
             labels: Labels::default(),
             suite: Suite::default(),
+            runbooks: Runbooks::default(),
             recipe: Arc::new(recipe),
         })
     }
@@ -170,6 +188,24 @@ impl Bundle {
             some => Digest::sha256_parts(&[&self.digest.0, some.as_bytes()]),
         };
         Self { groups, digest, ..self }
+    }
+
+    /// The same policies with these runbooks, which the digest then covers: what a person is given
+    /// to follow is under the digest that a decision names.
+    #[must_use]
+    pub fn with_runbooks(self, runbooks: Runbooks) -> Self {
+        let lines = runbooks.files().iter().map(|(name, digest)| format!("{name} {digest}\n"));
+        let digest = match lines.collect::<String>().as_str() {
+            "" => self.digest,
+            some => Digest::sha256_parts(&[&self.digest.0, b"runbooks", some.as_bytes()]),
+        };
+        Self { runbooks, digest, ..self }
+    }
+
+    /// The runbooks.
+    #[must_use]
+    pub fn runbooks(&self) -> &Runbooks {
+        &self.runbooks
     }
 
     /// Every policy, in shadow mode or not.
@@ -283,6 +319,7 @@ impl Bundle {
             groups: self.groups.clone(),
             labels: self.labels.clone(),
             suite: self.suite.clone(),
+            runbooks: self.runbooks.clone(),
             with_shadow: None,
             // No mutant is asked about `ever`.
             ever: self.ever.clone(),

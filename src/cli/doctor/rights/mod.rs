@@ -101,7 +101,8 @@ pub(super) fn mends<'a>(
 /// looked at.
 fn unreadable(manifest: &Manifest, reader: &UserRights) -> Vec<(PathBuf, Closed)> {
     let mut found = Vec::new();
-    let lists_only = manifest.runner == Runner::Builtin(Builtin::ListDir);
+    // These open folders, and of a file they need only its size.
+    let lists_only = matches!(manifest.runner, Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths));
     let code = manifest.trees.iter().map(CodeTree::path);
     for root in manifest.read.iter().map(PathBuf::as_path).chain(code) {
         let above = root.ancestors().skip(1).find_map(|folder| Some((folder, reader.enters(folder).err()?)));
