@@ -179,6 +179,7 @@ fn members_that_came_later_are_in_the_corpus() {
         (Kind::CallDecision, "host"),
         (Kind::CallDecision, "schema"),
         (Kind::CallDecision, "person"),
+        (Kind::CallDecision, "asked"),
         (Kind::ApprovalRefuse, "person"),
         (Kind::RunReply, "refused"),
     ] {
