@@ -3,7 +3,7 @@
 use crate::ledger::AppendError;
 use crate::ledger::payload::RunReplyPayload;
 use crate::tools::Manifest;
-use crate::types::{RunId, SessionId, limits, text};
+use crate::types::{Ceiling, RunId, SessionId, limits, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,6 +35,9 @@ pub struct RunRequest {
     /// Limits below the configured ones.
     #[serde(default)]
     pub limits: RunLimits,
+    /// The only tools that the run may use; null and absent: every tool that the caller may use.
+    #[serde(default)]
+    pub tools: Ceiling,
 }
 
 /// Limits that a request may lower.
@@ -72,6 +75,9 @@ pub struct RunReply {
     /// not name its model, and in records of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub models: Vec<String>,
+    /// The only tools that the run could use, if the request or the key named some.
+    #[serde(skip_serializing_if = "Ceiling::is_open", default)]
+    pub ceiling: Ceiling,
     /// Its entries on the ledger. Absent from the recorded payload.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ledger: Option<LedgerRange>,
@@ -81,9 +87,9 @@ impl RunReply {
     /// The payload of `run.reply`: everything except the place on the ledger.
     #[must_use]
     pub fn payload(&self) -> RunReplyPayload {
-        let Self { run, session, status, answer, said_by, limit, steps, usage, models, ledger: _ } =
+        let Self { run, session, status, answer, said_by, limit, steps, usage, models, ceiling, ledger: _ } =
             self.clone();
-        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models }
+        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models, ceiling }
     }
 }
 
@@ -127,8 +133,9 @@ pub fn unread(result: &Value) -> Option<String> {
 
 impl From<RunReplyPayload> for RunReply {
     fn from(recorded: RunReplyPayload) -> Self {
-        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models } = recorded;
-        Self { run, session, status, answer, said_by, limit, steps, usage, models, ledger: None }
+        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models, ceiling } =
+            recorded;
+        Self { run, session, status, answer, said_by, limit, steps, usage, models, ceiling, ledger: None }
     }
 }
 

@@ -24,7 +24,9 @@ pub use api::{
     AnswerBy, LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger,
     StepRefusal, ToolView, Usage, unread,
 };
-pub use news::{RunNews, Watch};
+pub use news::{
+    AllowedCall, DecidedCall, LiveWords, RecordedReply, ReplyWords, RunBegun, RunNews, VoidReason, Watch,
+};
 pub use resume::{Requesters, ResumeError};
 pub use run::SYSTEM;
 pub use shared::Agent;

@@ -14,6 +14,7 @@ use crate::policy::Door;
 use crate::types::{RunId, limits, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PastRuns {
@@ -180,6 +181,12 @@ fn table(rows: &[Value]) -> Result<(), Fail> {
     table.print(&screen)
 }
 
+/// The names of a ceiling.
+fn listed(names: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() { "none".to_owned() } else { format!("only {}", names.join(", ")) }
+}
+
 /// A member on one line, empty if it is missing.
 fn word(value: &Value, at: &str) -> String {
     match value.pointer(at) {
@@ -220,6 +227,7 @@ impl One {
         put("who", word(&asked, "/who").into());
         put("started", Cell::written_time(&word(&asked, "/started"), &screen));
         put("message", word(&asked, "/message").into());
+        put("tools", found.ceiling.names().map(listed).unwrap_or_default().into());
         put("limit", found.limit.clone().unwrap_or_default().into());
         put("cost", cost(&found, &asked).into());
         source.approvals(&id)?.iter().for_each(|approval| put("approval", answered(approval).into()));
@@ -237,18 +245,20 @@ impl One {
         let id = self.id()?;
         let source = self.place.open(home)?;
         let message = source.message(&id)?;
+        let tools = source.find(&id)?.ceiling;
         match source {
             RunSource::Server(server) => {
-                reply::print(&server.run("/agent/run", &json!({ "message": message }))?, is_json)
+                let body = json!({ "message": message, "tools": tools });
+                reply::print(&server.run("/agent/run", &body)?, is_json)
             }
             RunSource::Files(config, ledger) => {
                 // The lock is taken again by the run.
                 drop(ledger);
-                let request = RunRequest { message, ..RunRequest::default() };
+                let request = RunRequest { message, tools, ..RunRequest::default() };
                 let (made, printed) = local::run_here(*config, "run", !is_json, async move |agent, by| {
                     agent.run(by, Door::LOCAL, request).await
                 })?;
-                reply::print_rest(&made, &printed.calls, is_json)
+                reply::print_rest(&made, &printed, is_json)
             }
         }
     }

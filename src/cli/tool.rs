@@ -1,17 +1,17 @@
 //! `par tool`: lists, shows, adds and calls tools.
 
 use super::exit::{self, Fail};
-use super::live::PrintedRun;
 use super::new::NewTool;
 use super::remote::{HomeServer, Server};
+use super::reply::{self, PrintedRun};
 use super::table::{Column, Screen, Sheet};
-use super::{compose, local, reply, show};
+use super::{compose, local, show};
 use crate::agent::{Agent, RunReply, Step, ToolView};
 use crate::auth::Principal;
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::policy::Door;
-use crate::tools::{Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot, check_id};
+use crate::tools::{CodeTree, Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot, check_id};
 use crate::types::json::parse_strict;
 use crate::types::{Decision, StepStatus, limits, nearest, text};
 use clap::Subcommand;
@@ -47,7 +47,7 @@ impl Tool {
             Self::New(new) => new.run(&compose::load(home)?, is_json),
             Self::Call { name, arguments } => {
                 let (made, printed) = call(home, name, arguments, is_json)?;
-                reply::print_rest(&made, &printed.calls, is_json)?;
+                reply::print_rest(&made, &printed, is_json)?;
                 if !is_json {
                     made.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }
@@ -203,6 +203,10 @@ pub(super) fn disabled(config: &Config, name: &str) -> Option<String> {
     })
 }
 
+fn code(tree: &CodeTree) -> Value {
+    json!({ "folder": tree.path(), "sha256": tree.digest().map(|digest| digest.hex()), "files": tree.count() })
+}
+
 fn view(manifest: &Manifest) -> Value {
     let runs = match &manifest.runner {
         Runner::Builtin(builtin) => json!({ "builtin": builtin }),
@@ -212,7 +216,7 @@ fn view(manifest: &Manifest) -> Value {
             let arguments: Vec<String> = program.args.iter().map(element).collect();
             let stdin = (manifest.stdin == Stdin::Json).then_some("json");
             json!({ "program": program.path, "script": script, "arguments": arguments, "stdin": stdin,
-                    "exec": program.exec })
+                    "exec": program.exec, "code": manifest.trees.iter().map(code).collect::<Vec<_>>() })
         }
     };
     json!({

@@ -3,8 +3,11 @@
 use super::error::{FileError, RulesError};
 use crate::config::{Config, trusted};
 use crate::gate::Rules;
-use crate::policy::{Bundle, Folders, Groups, Labels, NamedFolder, PolicyError, SourceFile, Suite};
+use crate::policy::{
+    Bundle, CaseFailure, Folders, Groups, Labels, NamedFolder, PolicyError, SourceFile, Suite,
+};
 use crate::tools::{Catalog, CatalogError, ManifestFaults, Places};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,14 +32,42 @@ pub fn folders(config: &Config) -> Folders {
 /// the load. Blocking.
 pub fn load_rules(config: &Config) -> Result<Rules, RulesError> {
     let rules = load_unproven(config)?;
-    match rules.bundle.prove(&rules.catalog, &folders(config)) {
+    match failing(config, &rules) {
         failures if failures.is_empty() => Ok(rules),
         failures => {
-            let reasons = failures.iter().map(ToString::to_string);
             let mend = "the policies' own tests failed, so nothing is loaded: change the policy or the case";
-            Err(RulesError(reasons.chain([mend.to_owned()]).collect()))
+            Err(RulesError(case_reasons(&failures).into_iter().chain([mend.to_owned()]).collect()))
         }
     }
+}
+
+/// Loads the tools and policies of a home, and returns the cases that fail, in the order of the
+/// files. Blocking.
+pub fn failing_cases(config: &Config) -> Result<Vec<CaseFailure>, RulesError> {
+    load_unproven(config).map(|rules| failing(config, &rules))
+}
+
+fn failing(config: &Config, rules: &Rules) -> Vec<CaseFailure> {
+    rules.bundle.prove(&rules.catalog, &folders(config))
+}
+
+/// One reason for each case that failed, and one for all cases that make no call for the same
+/// reason: without one tool, each of its cases fails.
+#[must_use]
+pub fn case_reasons(failures: &[CaseFailure]) -> Vec<String> {
+    let mut no_call: BTreeMap<&str, usize> = BTreeMap::new();
+    for failure in failures.iter().filter(|failure| failure.makes_no_call()) {
+        *no_call.entry(&failure.why).or_default() += 1;
+    }
+    let mut reasons = Vec::new();
+    for failure in failures {
+        let same = if failure.makes_no_call() { no_call.remove(&*failure.why) } else { Some(1) };
+        reasons.extend(same.map(|same| match same {
+            1 => failure.to_string(),
+            same => format!("{failure}; {} more cases fail for this reason", same - 1),
+        }));
+    }
+    reasons
 }
 
 /// Loads the tools and policies of a home for a server. If the tools load and the policies do not,
@@ -59,33 +90,35 @@ pub fn load_unproven(config: &Config) -> Result<Rules, RulesError> {
 }
 
 /// Does the same with the policies of another folder; without labels there, those of the home
-/// apply. Blocking.
+/// apply. An error has the faults of all files. Blocking.
 pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError> {
-    let one = |reason: String| RulesError(vec![reason]);
-    let file = |error: FileError| one(error.to_string());
-    let all = |errors: Vec<PolicyError>| RulesError(errors.iter().map(ToString::to_string).collect());
-    let catalog = load_catalog(config).map_err(|e| match e {
-        CatalogError::Manifests(faults) => RulesError(faults.0.iter().map(ToString::to_string).collect()),
-        CatalogError::Folder(..) => one(e.to_string()),
-    })?;
-    let mut sources = self::sources(folder, "policies", "cedar").map_err(file)?;
-    sources.extend(source_if_there(&folder.join("links.toml")).map_err(file)?);
+    let catalog = load_catalog(config);
+    let mut faults: Vec<String> = match &catalog {
+        Ok(_) => Vec::new(),
+        Err(CatalogError::Manifests(faults)) => faults.0.iter().map(ToString::to_string).collect(),
+        Err(e @ CatalogError::Folder(..)) => return Err(RulesError(vec![e.to_string()])),
+    };
+    let files = RuleFiles::read(config, folder).map_err(|e| RulesError(vec![e.to_string()]))?;
     let names = config.paths.keys().cloned().collect();
-    let mut entities = folder.join("entities.toml");
-    if entities.symlink_metadata().is_err() {
-        entities = config.home.etc.join("policies/entities.toml");
-    }
-    let labels = match source_if_there(&entities).map_err(file)? {
-        Some(source) => Labels::parse(&source, &names).map_err(all)?,
-        None => Labels::default(),
+    let mut add = |errors: Vec<PolicyError>| faults.extend(errors.iter().map(ToString::to_string));
+    // Without the tools, only the form of policies can be checked.
+    let bundle = match &catalog {
+        Ok(catalog) => Bundle::load(&files.policies, catalog, &names).map_err(&mut add).ok(),
+        Err(_) => {
+            add(Bundle::syntax_faults(&files.policies));
+            None
+        }
     };
-    let bundle = Bundle::load(&sources, &catalog, &names).and_then(|bundle| bundle.with_labels(labels));
-    let tests = match folder.join("tests") {
-        tests if tests.exists() => self::sources(&tests, "policies/tests", "toml").map_err(file)?,
-        _ => Vec::new(),
+    let labels = files.entities.as_ref().map(|source| Labels::parse(source, &names)).transpose();
+    let labels = labels.map_err(&mut add).ok();
+    let suite = Suite::parse(&files.tests).map_err(&mut add).ok();
+    let labelled = |bundle: Bundle, labels: Option<Labels>| bundle.with_labels(labels.unwrap_or_default());
+    let bundle = bundle.zip(labels).and_then(|(bundle, labels)| labelled(bundle, labels).map_err(add).ok());
+    let (Ok(catalog), Some(bundle), Some(suite), true) = (catalog, bundle, suite, faults.is_empty()) else {
+        return Err(RulesError(faults));
     };
-    let suite = Suite::parse(&tests).map_err(all)?;
-    let bundle = bundle.map_err(all)?.with_suite(suite).with_groups(Groups::new(config.groups.clone()));
+    let all = |errors: Vec<PolicyError>| RulesError(errors.iter().map(ToString::to_string).collect());
+    let bundle = bundle.with_suite(suite).with_groups(Groups::new(config.groups.clone()));
     match bundle.unknown_groups() {
         none if none.is_empty() => {}
         unknown => return Err(all(unknown)),
@@ -121,6 +154,29 @@ fn load_catalog(config: &Config) -> Result<Catalog, CatalogError> {
         }
     }
     if faults.is_empty() { Ok(catalog) } else { Err(ManifestFaults(faults).into()) }
+}
+
+/// The files of a folder of policies, unparsed.
+struct RuleFiles {
+    policies: Vec<SourceFile>,
+    entities: Option<SourceFile>,
+    tests: Vec<SourceFile>,
+}
+
+impl RuleFiles {
+    fn read(config: &Config, folder: &Path) -> Result<Self, FileError> {
+        let mut policies = sources(folder, "policies", "cedar")?;
+        policies.extend(source_if_there(&folder.join("links.toml"))?);
+        let mut entities = folder.join("entities.toml");
+        if entities.symlink_metadata().is_err() {
+            entities = config.home.etc.join("policies/entities.toml");
+        }
+        let tests = match folder.join("tests") {
+            tests if tests.exists() => sources(&tests, "policies/tests", "toml")?,
+            _ => Vec::new(),
+        };
+        Ok(Self { policies, entities: source_if_there(&entities)?, tests })
+    }
 }
 
 /// An optional file next to the policies: labels, or links of templates.

@@ -26,7 +26,10 @@ mod replay;
 
 pub use bundles::keep_bundle;
 pub use error::{FileError, RulesError};
-pub use load::{folders, load_or_close, load_rules, load_rules_of, load_unproven, places, policy_sources};
+pub use load::{
+    case_reasons, failing_cases, folders, load_or_close, load_rules, load_rules_of, load_unproven, places,
+    policy_sources,
+};
 pub use reload::{ReloadError, Reloader, check_launcher, load_drafts};
 pub use replay::{Difference, Example, Flips, Replay, Replayed};
 pub use secrets::load_secrets;

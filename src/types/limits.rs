@@ -138,6 +138,12 @@ pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
 pub const CONTENT_ENTRIES_MAX: u64 = 100_000;
 /// Nesting of the folders of one content.
 pub const CONTENT_DEPTH_MAX: usize = 64;
+/// Folders in `code` of one manifest.
+pub const CODE_FOLDERS_MAX: usize = 8;
+/// Files, folders and links in one folder of `code`.
+pub const CODE_ENTRIES_MAX: usize = 20_000;
+/// All files in one folder of `code`, in bytes.
+pub const CODE_BYTES_MAX: u64 = 256 << 20;
 /// Interval between two pings to a launcher, in milliseconds.
 pub const LAUNCHER_PING_EVERY_MS: u64 = 2_000;
 /// Time to answer a ping, in milliseconds. A launcher answers between two steps of calls, and no
@@ -268,6 +274,9 @@ pub const MODEL_REPLY_BYTES_MAX: usize = 4 << 20;
 /// Streamed text that is held back because it may be the beginning of a secret, in bytes; beyond
 /// that, the rest of the reply is not streamed.
 pub const STREAM_HELD_BYTES_MAX: usize = 1_024;
+/// Words of replies that wait to be shown to one reader, in bytes; beyond that, the rest of a reply
+/// is shown only once it is recorded.
+pub const LIVE_WORDS_BYTES_MAX: usize = 256 << 10;
 /// The size of the context for a server that sets it by request, in tokens, by default.
 pub const CONTEXT_TOKENS: u32 = 16_384;
 /// One request to the model, in milliseconds.

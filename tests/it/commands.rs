@@ -331,3 +331,31 @@ fn manual_pages_are_complete() {
     let own = help.find("--calls-max").expect("an option of its own");
     assert!(help.find("Global options:").expect("a heading") > own, "{help}");
 }
+
+/// The stranger's stumble 22: a fault hid those of other files. All files of the rules are checked
+/// together: policies, labels, cases, and the form of policies even if a manifest is refused.
+#[test]
+fn all_faults_of_all_rule_files_are_reported_together() {
+    let home = TestHome::init();
+    home.add("policies/50-own.cedar", "permit (principal action, resource);\n");
+    home.add("policies/60-own.cedar", "permit (principal in PAR::Role::\"oprator\", action, resource);\n");
+    home.add("policies/entities.toml", "[path.\"var/log\"]\nlabels = [\"x\"]\n");
+    std::fs::create_dir(home.path("etc/policies/tests")).expect("folder");
+    home.add("policies/tests/50-own.toml", "[[case]]\nnam = \"x\"\n");
+    let policies = [
+        "policies/50-own.cedar:1: unexpected token `action`",
+        "policies/60-own.cedar:1: the policy has no `@id",
+        "policies/entities.toml:1: `var/log` is neither",
+        "policies/tests/50-own.toml:2: ",
+    ];
+    let (code, said) = told(&home, &[], &["policy", "check"]);
+    assert_eq!(code, Some(2), "{said}");
+    for fault in policies.into_iter().chain(["policies/60-own.cedar:1: unknown role `oprator`"]) {
+        assert!(said.contains(fault), "{fault}: {said}");
+    }
+    home.add("tools.d/list_dir.toml", "name = \"list_dir\"\n");
+    let (_, said) = told(&home, &[], &["policy", "check"]);
+    for fault in policies.into_iter().chain(["tools.d/list_dir.toml: "]) {
+        assert!(said.contains(fault), "{fault}: {said}");
+    }
+}

@@ -123,6 +123,9 @@ mod transcripts;
 // What people see on terminals of several widths.
 mod screens;
 // The command line on an empty home, on a busy one, and about words that were meant.
+mod ceiling;
 mod commands;
 // A run without a server, as it happens.
 mod live;
+// The words of a model while they come, on a terminal and as events.
+mod words;

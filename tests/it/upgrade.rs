@@ -148,3 +148,57 @@ fn manifests_of_an_earlier_version_are_replaced_by_name() {
     assert_eq!(read(&home, name), shipped);
     home.expect(0, &["run", "health_check()"]);
 }
+
+/// The stranger's stumble 7: a tool that was granted a folder was removed, so every case about it
+/// fails. The shipped manifest does not grant that folder, so the person's own case fails with it
+/// too. The way out is not blocked: the manifest comes back, and the case that is left is named.
+#[test]
+fn a_removed_tool_comes_back_although_an_own_case_still_fails() {
+    let home = TestHome::init();
+    let data = home.beside("data-of-mine");
+    std::fs::create_dir(&data).expect("folder");
+    let folder = data.display().to_string();
+    let made =
+        ["policy", "new", "--who", "operator", "--may", "read", "--on", &folder, "--grant", "--id", "mine"];
+    home.expect(0, &made);
+    let manifest = "tools.d/list_dir.toml";
+    std::fs::remove_file(home.path("etc").join(manifest)).expect("removed");
+
+    // One line says what is missing, not one for each case, and how it comes back.
+    let said = text(&home.par(&["run", "hi"]).stderr);
+    assert_eq!(said.matches("no tool is named `list_dir`").count(), 1, "{said}");
+    let way = format!("par init --upgrade --apply --restore {manifest}");
+    assert!(said.contains(&way) && said.lines().count() < 12, "{said}");
+
+    let restored = home.par(&["init", "--upgrade", "--apply", "--restore", manifest]);
+    let told = text(&restored.stderr);
+    assert_eq!(restored.status.code(), Some(2), "what is left is said by the exit code too: {told}");
+    assert!(home.path("etc").join(manifest).is_file(), "{told}");
+    assert!(text(&restored.stdout).contains("1 file written"), "{told}");
+    for part in ["policies/tests/60-mine.toml:", &folder, "is written", "yours to mend", "`read`"] {
+        assert!(told.contains(part), "{part:?} in {told}");
+    }
+    assert!(!told.contains("policies/tests/10-read.toml"), "{told}");
+
+    // What it names as the mend is one.
+    let shipped = read(&home, manifest);
+    home.add(manifest, &shipped.replace("read = [", &format!("read = [\"{folder}\", ")));
+    home.expect(0, &["policy", "check"]);
+}
+
+/// A restore that would break a home that works is taken back.
+#[test]
+fn a_restore_that_breaks_a_working_home_is_taken_back() {
+    let home = TestHome::init();
+    let data = home.beside("data-of-mine");
+    std::fs::create_dir(&data).expect("folder");
+    let folder = data.display().to_string();
+    home.expect(0, &["policy", "new", "--who", "operator", "--may", "read", "--on", &folder, "--grant"]);
+    let name = "tools.d/list_dir.toml";
+    let granted = read(&home, name);
+    let refused = home.par(&["init", "--upgrade", "--apply", "--restore", name]);
+    let told = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains(&folder) && told.contains("nothing was upgraded"), "{told}");
+    assert_eq!(read(&home, name), granted);
+}

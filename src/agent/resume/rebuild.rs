@@ -109,12 +109,14 @@ fn begun(
     // Labelled as recorded: the request came before everything else that the run read.
     let labels = request.header.labels().unwrap_or_else(DataLabels::untrusted);
     conversation.push_user(Labelled::new(asked_for, labels));
-    let session = agent.session(session_id.as_str(), calls_max);
+    // The key's share of the ceiling is in the record.
+    let session = agent.session(session_id.as_str(), calls_max, &asked.ceiling);
     Ok(RecalledRun {
         begun: Begun {
             run: run.clone(),
             session_id,
             session,
+            ceiling: asked.ceiling.clone(),
             door: Door { via, source_ip },
             channel,
             message,

@@ -3,7 +3,7 @@
 use super::connect;
 use super::state::RunWalk;
 use super::turn::{Part, PartState};
-use crate::agent::news::RunNews;
+use crate::agent::news::{AllowedCall, DecidedCall, RunNews};
 use crate::agent::shared::Agent;
 use crate::agent::views;
 use crate::call::{End, Execution};
@@ -44,29 +44,33 @@ impl RunWalk<'_> {
         }
         // Wait 2: reply and decisions are durable before anything runs.
         let ask = next.and_then(|bytes| self.next_ask(bytes));
-        let (outcomes, cleared) = self.agent.gate().commit(before, decided, ask).await?;
-        let mut waits = false;
+        let (outcomes, cleared, first) = self.agent.gate().commit(before, decided, ask).await?;
+        self.report_reply(first.as_ref());
+        let (mut waits, mut told) = (false, Vec::with_capacity(outcomes.len()));
         let (mut permits, mut running, mut steps) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (place, (part, outcome)) in places.into_iter().zip(outcomes).enumerate() {
             match outcome {
                 Outcome::Permit(permit) => {
+                    let (call, tool) = (permit.call().clone(), part.call.tool.clone());
+                    told.push(DecidedCall::Allowed(AllowedCall { call, tool, seq: permit.decision() }));
                     permits.push(*permit);
                     running.push((place, part));
                 }
                 Outcome::Wait(waiting) => {
                     waits = true;
+                    told.push(DecidedCall::Other(Box::new(views::step(waiting.record()))));
                     steps.insert(place, waiting.record().clone());
                 }
                 Outcome::Refused(result) => {
+                    told.push(DecidedCall::Other(Box::new(views::step(result.record()))));
                     steps.insert(place, result.record().clone());
                     part.at = PartState::Settled(Box::new(result));
                 }
             }
         }
         self.cleared = cleared;
+        self.agent.report(|| RunNews::Decided(told));
         if !permits.is_empty() {
-            let tools = || running.iter().map(|(_, part)| part.call.tool.clone()).collect();
-            self.agent.report(|| RunNews::Running(tools()));
             let ran = self.execute(permits).await;
             let refused: usize =
                 steps.values().map(|record: &CallRecord| record.result.to_string().len()).sum();
@@ -89,7 +93,9 @@ impl RunWalk<'_> {
     /// Adds the step of a call. A call that waited replaces its earlier step.
     fn put_step(&mut self, record: &CallRecord) {
         let step = views::step(record);
-        self.agent.report(|| RunNews::Step(Box::new(step.clone())));
+        if record.result_seq.is_some() {
+            self.agent.report(|| RunNews::Step(Box::new(step.clone())));
+        }
         match self.steps.iter_mut().find(|known| known.call == step.call) {
             Some(known) => *known = step,
             None => self.steps.push(step),

@@ -99,12 +99,15 @@ impl RunWalk<'_> {
             steps: std::mem::take(&mut self.steps),
             usage: self.usage,
             models: std::mem::take(&mut self.answered_by),
+            ceiling: self.ceiling.clone(),
             ledger: None,
         };
-        let mut drafts = before;
+        let (has_before, mut drafts) = (!before.is_empty(), before);
         drafts.push(Draft { status: Some(status.as_str()), ..self.draft(reply.payload()) });
         // Wait 4: the reply is durable before it is returned.
-        let receipt = self.agent.ledger().append_owed(drafts).await?.pop().ok_or(AppendError::Closed)?;
+        let mut receipts = self.agent.ledger().append_owed(drafts).await?;
+        self.report_reply(receipts.first().filter(|_| has_before));
+        let receipt = receipts.pop().ok_or(AppendError::Closed)?;
         reply.ledger = Some(views::range(self.first, &receipt));
         Ok(reply)
     }

@@ -19,6 +19,7 @@ impl RunWalk<'_> {
             message: String::clone(message),
             calls_max: self.session.budget.unsigned_abs(),
             tools: self.shown_tools(),
+            ceiling: self.ceiling.clone(),
             provider: self.provider.name().to_owned(),
             model: self.provider.model().to_owned(),
             system_sha256: Some(Digest::sha256(self.conversation.system().as_bytes())),

@@ -3,13 +3,15 @@
 use super::prompt;
 use super::turn::Begun;
 use crate::agent::api::{Step, Usage};
+use crate::agent::news::{RecordedReply, RunNews, VoidReason};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::gate::{AskOutcome, CallContext};
-use crate::llm::{Conversation, Provider, ToolOffer};
+use crate::ledger::Receipt;
+use crate::llm::{Conversation, ModelReply, Provider, ToolOffer};
 use crate::policy::{Door, Session};
 use crate::tools::Manifest;
-use crate::types::{Channel, Digest, Labelled, RunId, SessionId, clock, limits};
+use crate::types::{Ceiling, Channel, Digest, Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// One active run.
@@ -30,6 +32,7 @@ pub(super) struct RunWalk<'a> {
     pub(super) run: RunId,
     pub(super) session_id: SessionId,
     pub(super) session: Session,
+    pub(super) ceiling: Ceiling,
     /// The tools last offered to the model.
     pub(super) offers: Vec<ToolOffer>,
     /// The bundle under which they were offered.
@@ -40,6 +43,8 @@ pub(super) struct RunWalk<'a> {
     pub(super) offers_bytes: usize,
     /// The text that accompanied the calls of the model's last reply.
     pub(super) said: Option<String>,
+    /// The model's last reply, until it is on the ledger.
+    pub(super) unrecorded: Option<RecordedReply>,
     pub(super) conversation: Conversation,
     /// What was decided about the next request to the model, if a commit took it along.
     pub(super) cleared: Option<AskOutcome>,
@@ -60,7 +65,7 @@ impl<'a> RunWalk<'a> {
         provider: Arc<dyn Provider>,
         begun: Begun,
     ) -> Self {
-        let Begun { run, session_id, session, door, channel, message } = begun;
+        let Begun { run, session_id, session, ceiling, door, channel, message } = begun;
         let (offers_policy, offers) = offers(agent, principal, &session);
         RunWalk {
             agent,
@@ -78,7 +83,9 @@ impl<'a> RunWalk<'a> {
             offers_policy,
             tools_recorded: Vec::new(),
             said: None,
+            unrecorded: None,
             session,
+            ceiling,
             // Text of this program.
             conversation: Conversation::new(Labelled::trusted(prompt::SYSTEM.to_owned())),
             cleared: None,
@@ -88,6 +95,26 @@ impl<'a> RunWalk<'a> {
             end_us: clock::mono_us() + limits::RUN_MS_MAX * 1_000,
             first: 0,
         }
+    }
+
+    /// What is reported of `reply` once it is recorded.
+    pub(super) fn said(&self, reply: &ModelReply) -> RecordedReply {
+        RecordedReply {
+            seq: 0,
+            text: reply.text.clone(),
+            calls: reply.calls.len() as u64,
+            model: self.asked.named().map(str::to_owned),
+        }
+    }
+
+    /// Reports the model's last reply, which `receipt` proves durable; without one, the reply could
+    /// not be recorded.
+    pub(super) fn report_reply(&mut self, receipt: Option<&Receipt>) {
+        let Some(said) = self.unrecorded.take() else { return };
+        self.agent.report(|| match receipt {
+            Some(receipt) => RunNews::Said(Box::new(RecordedReply { seq: receipt.seq(), ..said })),
+            None => RunNews::Void(VoidReason::Unusable),
+        });
     }
 
     pub(super) fn asking(&self) -> CallContext<'_> {

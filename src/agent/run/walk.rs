@@ -5,7 +5,7 @@ use super::ending::WalkEnd;
 use super::state::{self, RunWalk};
 use super::turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
 use crate::agent::api::{AnswerBy, RunError, RunReply, RunRequest, RunStatus};
-use crate::agent::news::RunNews;
+use crate::agent::news::{RunBegun, RunNews, VoidReason};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::{AppendError, Receipt};
@@ -25,9 +25,10 @@ pub(in crate::agent) async fn walk(
 ) -> Result<RunReply, RunError> {
     let (run, session_id) = (RunId::generate(), SessionId::generate());
     let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
-    let session = agent.session(session_id.as_str(), calls_max);
+    let ceiling = request.tools.and(principal.ceiling());
+    let session = agent.session(session_id.as_str(), calls_max, &ceiling);
     let channel = door.channel();
-    let begun = Begun { run, session_id, session, door, channel, message: String::new() };
+    let begun = Begun { run, session_id, session, ceiling, door, channel, message: String::new() };
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     let ended = walk.begin(request).await;
     walk.recorded(ended)
@@ -74,7 +75,8 @@ impl RunWalk<'_> {
         let next = self.next_ask(self.conversation.bytes().saturating_add(message.len()));
         let (asked, cleared) = self.agent.gate().ask_model(before, next).await?;
         self.first = asked.first().map_or(0, Receipt::seq);
-        self.agent.report(|| RunNews::Begun(self.run.clone()));
+        let (run, session) = (self.run.clone(), self.session_id.clone());
+        self.agent.report(|| RunNews::Begun(RunBegun { run, session, seq: self.first }));
         self.cleared = cleared;
         // A person's own words.
         self.conversation.push_user(Labelled::trusted(message));
@@ -126,8 +128,10 @@ impl RunWalk<'_> {
         self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
         let before = vec![self.reply_draft(&reply)];
         if let Some(why) = reply.stop.failure() {
+            self.agent.report(|| RunNews::Void(VoidReason::Unusable));
             return Err(self.not_answered(&why, before));
         }
+        self.unrecorded = Some(self.said(&reply));
         if reply.calls.is_empty() {
             return Err(self.answered(reply.into_parts().0, before));
         }

@@ -4,9 +4,12 @@ use crate::agent::api::{AnswerBy, LedgerRange, RunReply, RunStatus, Step, StepLe
 use crate::gate;
 use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, CutPayload, ModelAskPayload, ModelReplyPayload, RunReplyPayload,
+    RunRequestPayload,
 };
 use crate::ledger::{Filter, Header, Kind, Ledger, Order, ReadError, Stored};
-use crate::types::{CallId, Decision, ModelSink, RefusalClass, RunId, SessionId, StepStatus, limits};
+use crate::types::{
+    CallId, Ceiling, Decision, ModelSink, RefusalClass, RunId, SessionId, StepStatus, limits,
+};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
 
@@ -125,10 +128,15 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
         steps: Vec::new(),
         usage: Usage::default(),
         models: Vec::new(),
+        ceiling: Ceiling::OPEN,
         ledger: None,
     };
     for header in &headers {
         match header.known_kind() {
+            Some(Kind::RunRequest) => {
+                let asked = ledger.reader().entry(header.seq)?.and_then(|stored| stored.payload());
+                reply.ceiling = asked.map(|asked: RunRequestPayload| asked.ceiling).unwrap_or_default();
+            }
             Some(Kind::ModelReply) => {
                 let stored = ledger.reader().entry(header.seq)?;
                 let said = stored.and_then(|stored| stored.payload::<ModelReplyPayload>());

@@ -8,6 +8,8 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::new::Added;
 use crate::cli::{compose, show};
 use crate::config::{Config, Home};
+use crate::policy::CaseFailure;
+use crate::rules;
 use crate::types::{Digest, text};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -88,19 +90,30 @@ pub(super) fn upgrade(home: &Home, restore: &[String], apply: bool, is_json: boo
         .into_iter()
         .map(|(name, text)| ShippedFile::find(home, record.as_ref(), name, text, restore))
         .collect::<Result<Vec<_>, _>>()?;
-    if apply {
-        write(&config, &files, people, record.as_ref())?;
+    let left = if apply { write(&config, &files, people, record.as_ref())? } else { Vec::new() };
+    print(home, &files, apply, &left, is_json)?;
+    if left.is_empty() {
+        return Ok(exit::OK);
     }
-    print(home, &files, apply, is_json)?;
-    Ok(exit::OK)
+    let reasons = rules::case_reasons(&left).join("\npar: ");
+    Err(Fail::rules(format!(
+        "{reasons}\npar: what was shipped is written, and the cases above still fail: they are yours to mend, and \
+         nothing is loaded until then. Change or remove each, or grant its tool again what it asks for, such as \
+         a folder in `read` of the tool's manifest"
+    )))
 }
 
+/// Writes the files and returns the cases that still fail.
+///
+/// A home that works is not made one that is refused. One that is refused already may stay so
+/// because of cases in other files, or there would be no way out of it.
 fn write(
     config: &Config,
     files: &[ShippedFile],
     people: People,
     before: Option<&ShippedRecord>,
-) -> Result<(), Fail> {
+) -> Result<Vec<CaseFailure>, Fail> {
+    let was_refused = !rules::failing_cases(config).is_ok_and(|failures| failures.is_empty());
     let mut added = Added::default();
     for file in files.iter().filter(|file| file.change.writes()) {
         match file.here {
@@ -108,11 +121,14 @@ fn write(
             Some(_) => added.change(&file.path, file.text)?,
         }
     }
-    if let Err(e) = compose::load_rules(config) {
-        return Err(Fail::usage(format!(
-            "{e}\npar: nothing was upgraded: every file is as it was. `--restore FILE` takes a shipped file in place of yours"
-        )));
-    }
+    let written: Vec<&str> = files.iter().filter(|file| file.change.writes()).map(|file| file.name).collect();
+    let is_others = |failure: &CaseFailure| !written.contains(&failure.place.file.as_str());
+    let left = match rules::failing_cases(config) {
+        Ok(left) if left.is_empty() => left,
+        Ok(left) if was_refused && !written.is_empty() && left.iter().all(is_others) => left,
+        Ok(left) => return Err(nothing_written(&rules::case_reasons(&left))),
+        Err(e) => return Err(nothing_written(&e.0)),
+    };
     let entries = files.iter().filter_map(|file| {
         let digest = match file.change {
             // What was shipped then: the difference stays until the file has it.
@@ -133,10 +149,24 @@ fn write(
         false => added.make(&path, &record.text())?,
     }
     drop(added.keep());
-    Ok(())
+    Ok(left)
 }
 
-fn print(home: &Home, files: &[ShippedFile], apply: bool, is_json: bool) -> Result<(), Fail> {
+fn nothing_written(reasons: &[String]) -> Fail {
+    Fail::usage(format!(
+        "{}\npar: nothing was upgraded: every file is as it was. `--restore FILE` takes a shipped file in place of \
+         yours; a case of your own that does not hold with it has to be changed or removed first",
+        reasons.join("\npar: ")
+    ))
+}
+
+fn print(
+    home: &Home,
+    files: &[ShippedFile],
+    apply: bool,
+    left: &[CaseFailure],
+    is_json: bool,
+) -> Result<(), Fail> {
     let etc = home.etc.display();
     let difference = |file: &ShippedFile| match (file.change, &file.here) {
         (ShippedChange::Differ | ShippedChange::Replace, Some(here)) => {
@@ -149,7 +179,8 @@ fn print(home: &Home, files: &[ShippedFile], apply: bool, is_json: bool) -> Resu
             json!({ "file": file.name, "path": file.path, "state": file.change.as_str(),
                     "written": apply && file.change.writes(), "difference": difference(file) })
         });
-        return show::json(&json!({ "applied": apply, "files": list.collect::<Vec<Value>>() }));
+        let (files, left) = (list.collect::<Vec<Value>>(), rules::case_reasons(left));
+        return show::json(&json!({ "applied": apply, "files": files, "failing": left }));
     }
     let shown: Vec<&ShippedFile> =
         files.iter().filter(|file| file.change != ShippedChange::Current).collect();

@@ -22,6 +22,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Number of entries on a page. A run has a bounded number, and few have as many.
 const ENTRIES_MAX: usize = 120;
@@ -157,6 +158,9 @@ fn said(run: &RunPage) -> Markup {
         @for refusal in reply.refusals() {
             p.notice.bad { (format::line(&refusal, 400)) "." }
         }
+        @if let Some(names) = reply.ceiling.names() {
+            p.notice { "The run could use " (ceiling(names)) "." }
+        }
         @if let Some(limit) = &reply.limit {
             p.notice.warn { "The run reached its limit " code { (format::line(limit, 60)) } "." }
         }
@@ -167,6 +171,16 @@ fn said(run: &RunPage) -> Markup {
                 (block(answer, limits::BLOCK_BYTES_MAX, "The answer as text"))
             }
         }
+    }
+}
+
+/// The tools of a ceiling, in words.
+fn ceiling(names: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        "no tool".to_owned()
+    } else {
+        format::line(&format!("only {}", names.join(", ")), 400)
     }
 }
 

@@ -5,7 +5,7 @@ use super::sent::SentForm;
 use crate::ledger::entry::{Kind, Payload};
 use crate::types::json::INTEGER_MAX;
 use crate::types::{
-    CallId, Channel, Decision, Digest, RefusalClass, RunId, RunStatus, SessionId, StepStatus,
+    CallId, Ceiling, Channel, Decision, Digest, RefusalClass, RunId, RunStatus, SessionId, StepStatus,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -20,6 +20,10 @@ pub struct RunRequestPayload {
     pub calls_max: u64,
     /// Names of the tools that the model was offered.
     pub tools: Vec<String>,
+    /// The only tools that the run may use: those that the request names, the key names, or both
+    /// if both name some. Absent: neither names any.
+    #[serde(default, skip_serializing_if = "Ceiling::is_open")]
+    pub ceiling: Ceiling,
     /// The provider of the model.
     pub provider: String,
     /// The name of the model, as configured.
@@ -278,6 +282,9 @@ pub struct RunReplyPayload {
     /// not name its model, and in records of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub models: Vec<String>,
+    /// The ceiling of `run.request`.
+    #[serde(skip_serializing_if = "Ceiling::is_open", default)]
+    pub ceiling: Ceiling,
 }
 
 /// Who wrote the answer of a run.

@@ -5,12 +5,12 @@
 
 use super::annotations::{EXPIRES, asks, span_s};
 use super::built_in;
-use super::error::{PolicyError, SourceFile, whole};
+use super::error::{PolicyError, SourceFile, sorted, whole};
 use super::lint::words::{labels_of, words_of};
 use super::mode;
 use super::offer_index::OfferIndex;
 use super::origin::{Origin, line_of};
-use super::parse::parse;
+use super::parse::{Parsed, parse, parse_all};
 use super::paths::named_paths;
 use super::powers;
 use super::recipe::Recipe;
@@ -60,15 +60,23 @@ impl Bundle {
         catalog: &Catalog,
         names: &BTreeSet<String>,
     ) -> Result<Self, Vec<PolicyError>> {
-        let (mut set, origins) = parse(sources)?;
-        let schema_json = schema_json(catalog)?;
+        let Parsed { mut set, origins, mut errors } = parse_all(sources);
+        let schema_json = match schema_json(catalog) {
+            Ok(schema_json) => schema_json,
+            Err(more) => return Err(sorted([errors, more])),
+        };
         let schema = schema(BASE, &schema_json).map_err(|reason| vec![whole("schema", reason)])?;
-        let named = named_paths(&set, names, &origins, sources)?;
+        let (named, faults) = named_paths(&set, names, &origins, sources);
+        errors.extend(faults);
         let own = built_in::current(&set, &schema_json)
             .and_then(|own| built_in::add(&mut set, &own).map(|()| own))
-            .map_err(|reason| vec![whole("built-in policies", reason)])?;
-        validate::validate(&set, &schema, &origins, sources)?;
-        validate::lint(&set, catalog, &origins, sources)?;
+            .map_err(|reason| vec![whole("built-in policies", reason)]);
+        let faults = validate::faults(&set, &schema, catalog, &origins, sources);
+        errors = sorted([errors, faults]);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let own = own?;
         let recipe = Recipe::new(sources, catalog, BASE, schema_json.to_string(), own);
         let made = |reason: String| vec![whole("policies", reason)];
         let mut bundle = Self::put_together(recipe, set, schema, origins).map_err(made)?;
@@ -79,6 +87,13 @@ impl Bundle {
             *slices = Slices::new(set, catalog);
         }
         Ok(bundle)
+    }
+
+    /// The faults of policies that can be found without knowing the tools: of their form and their
+    /// ids.
+    #[must_use]
+    pub fn syntax_faults(sources: &[SourceFile]) -> Vec<PolicyError> {
+        sorted([parse_all(sources).errors, Vec::new()])
     }
 
     /// The bundle that `recipe` describes, without its groups, for deciding recorded requests: it

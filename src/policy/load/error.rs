@@ -50,21 +50,32 @@ pub(in crate::policy) fn help(error: &dyn Diagnostic) -> Option<String> {
     error.help().map(|help| help.to_string()).or_else(expected)
 }
 
-/// Keeps one error per line. One cause makes Cedar report many errors: one for each tool, and one
-/// for each consequence. An unknown name is kept before the others, "is impossible" is kept last,
-/// and a permit without any scope is reported as that before its action is.
-pub(in crate::policy) fn one_per_line(mut errors: Vec<PolicyError>) -> Result<(), Vec<PolicyError>> {
-    errors.sort_by_cached_key(|error| {
-        let rank = match &error.reason {
-            reason if reason.contains("unrecognized") || reason.starts_with("unknown ") => 0,
-            reason if reason.contains("is impossible") => 3,
-            reason if reason.starts_with("a permit without an action") => 2,
-            _ => 1,
-        };
-        (error.file.clone(), error.line, rank, error.reason.clone())
+/// Sorts the errors and keeps one per line, and each unknown name. One cause makes Cedar report
+/// many errors: one for each tool, and one for each consequence. An unknown name is a cause of its
+/// own; "is impossible" is kept last, and a permit without any scope is reported as that before its
+/// action is.
+pub(in crate::policy) fn one_per_line(mut errors: Vec<PolicyError>) -> Vec<PolicyError> {
+    let rank = |error: &PolicyError| match &error.reason {
+        reason if reason.contains("unrecognized") || reason.starts_with("unknown ") => 0,
+        // A letter that looks like another: this says more than that the name is unknown.
+        reason if reason.contains("mixed scripts") => 0,
+        reason if reason.contains("is impossible") => 3,
+        reason if reason.starts_with("a permit without an action") => 2,
+        _ => 1,
+    };
+    errors.sort_by_cached_key(|error| (error.file.clone(), error.line, rank(error), error.reason.clone()));
+    errors.dedup_by(|later, kept| {
+        let is_same_line = later.line.is_some() && (&later.file, later.line) == (&kept.file, kept.line);
+        is_same_line && (rank(later) > 0 || later.reason == kept.reason)
     });
-    errors.dedup_by(|a, b| a.line.is_some() && (&a.file, a.line) == (&b.file, b.line));
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    errors
+}
+
+/// Both lists, in the order of files and lines.
+pub(in crate::policy) fn sorted(lists: [Vec<PolicyError>; 2]) -> Vec<PolicyError> {
+    let mut all = lists.concat();
+    all.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    all
 }
 
 /// The first place at or after the start of a policy that contains `words`. Used in messages only.

@@ -7,80 +7,137 @@ use cedar_policy::{Policy, PolicyId, PolicySet, Template};
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
+/// Policies under their own ids with the place of each, as far as they could be parsed, and every
+/// fault.
+#[derive(Debug, Default)]
+pub(in crate::policy) struct Parsed {
+    /// A policy whose id is missing or taken is under its place: it is checked like the others.
+    pub(in crate::policy) set: PolicySet,
+    pub(in crate::policy) origins: BTreeMap<String, Origin>,
+    pub(in crate::policy) errors: Vec<PolicyError>,
+}
+
 /// Policies under their own ids, and the place of each.
 pub(in crate::policy) fn parse(
     sources: &[SourceFile],
 ) -> Result<(PolicySet, BTreeMap<String, Origin>), Vec<PolicyError>> {
-    let (mut set, mut origins, mut errors) = (PolicySet::new(), BTreeMap::new(), Vec::new());
-    let mut templates = Templates::new();
-    let (links, policies): (Vec<_>, Vec<_>) = sources.iter().partition(|source| source.name == LINKS);
-    for source in policies {
-        if let Err(found) = add_source(source, &mut set, &mut origins, &mut templates) {
-            errors.extend(found);
-        }
-    }
-    if errors.is_empty() {
-        errors.extend(
-            add_links(links.first().copied(), &templates, &mut set, &mut origins).err().unwrap_or_default(),
-        );
-    }
+    let Parsed { set, origins, errors } = parse_all(sources);
     if errors.is_empty() { Ok((set, origins)) } else { Err(errors) }
 }
 
-fn add_source(
-    source: &SourceFile,
-    set: &mut PolicySet,
-    origins: &mut BTreeMap<String, Origin>,
-    templates: &mut Templates,
-) -> Result<(), Vec<PolicyError>> {
-    check_depth(source).map_err(|error| vec![error])?;
-    let parsed = PolicySet::from_str(&source.text).map_err(|errors| {
-        let found = errors
-            .iter()
-            .map(|e| PolicyError { mend: help(e), ..located(source, first_offset(e), e.to_string()) });
-        found.collect::<Vec<_>>()
-    })?;
-    let starts = statements(&source.text);
+/// Parses what can be parsed: a fault in one policy hides none in another.
+pub(in crate::policy) fn parse_all(sources: &[SourceFile]) -> Parsed {
+    let (mut parsed, mut templates) = (Parsed::default(), Templates::new());
+    let (links, policies): (Vec<_>, Vec<_>) = sources.iter().partition(|source| source.name == LINKS);
+    for source in policies {
+        parsed.add_source(source, &mut templates);
+    }
+    // A link of a template that could not be parsed would be refused too.
+    if parsed.errors.is_empty() {
+        let Parsed { set, origins, errors } = &mut parsed;
+        let links = add_links(links.first().copied(), &templates, set, origins);
+        errors.extend(links.err().unwrap_or_default());
+    }
+    parsed
+}
+
+/// A policy or a template, and the offset at which it starts.
+type Placed = (Option<usize>, Statement);
+
+impl Parsed {
+    fn add_source(&mut self, source: &SourceFile, templates: &mut Templates) {
+        if let Err(error) = check_depth(source) {
+            self.errors.push(error);
+            return;
+        }
+        let starts = statements(&source.text);
+        let mut all = match PolicySet::from_str(&source.text) {
+            Ok(set) => placed(&set, &starts),
+            Err(_) => starts
+                .iter()
+                .enumerate()
+                .flat_map(|(at, start)| {
+                    let end = starts.get(at + 1).copied().unwrap_or(source.text.len());
+                    self.alone(source, *start, end)
+                })
+                .collect(),
+        };
+        all.sort_by_key(|(offset, _)| *offset);
+        for (offset, statement) in all {
+            self.add(source, offset, statement, templates);
+        }
+    }
+
+    /// The statement of a faulty file that lies between two offsets, if it has no fault itself.
+    fn alone(&mut self, source: &SourceFile, start: usize, end: usize) -> Vec<Placed> {
+        let before = source.text.get(..start).unwrap_or_default();
+        // In its place, so that Cedar's offsets are those of the file.
+        let blank: String = before.bytes().map(|b| if b == b'\n' { '\n' } else { ' ' }).collect();
+        let text = blank + source.text.get(start..end).unwrap_or_default();
+        match PolicySet::from_str(&text) {
+            Ok(set) => placed(&set, &[start]),
+            Err(errors) => {
+                let found = errors.iter().map(|e| {
+                    let offset = first_offset(e).or(Some(start));
+                    PolicyError { mend: help(e), ..located(source, offset, e.to_string()) }
+                });
+                self.errors.extend(found);
+                Vec::new()
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        source: &SourceFile,
+        offset: Option<usize>,
+        statement: Statement,
+        templates: &mut Templates,
+    ) {
+        let line = offset.map_or(1, |offset| line_of(&source.text, offset));
+        let origin = Origin { file: source.name.clone(), line, linked: None };
+        let at = |reason: String| located(source, offset, reason);
+        let named = statement.id().filter(|id| !id.is_empty()).map(str::to_owned);
+        let other = named
+            .as_ref()
+            .and_then(|id| self.origins.get(id).or_else(|| templates.get(id).map(|(_, origin)| origin)));
+        let fault = match (&named, other) {
+            (None, _) => Some(
+                at("the policy has no `@id(\"…\")`".to_owned())
+                    .mended("write one above it: decisions name the policy by its id"),
+            ),
+            (Some(id), _) if id.starts_with("par.") => {
+                Some(at(format!("`{id}`: names that start with `par.` are PAR's own")))
+            }
+            (Some(id), Some(other)) => Some(
+                at(format!("the policy id `{id}` is already taken"))
+                    .mended(format!("the other policy is at {}:{}", other.file, other.line)),
+            ),
+            (Some(_), None) => None,
+        };
+        let id = named.filter(|_| fault.is_none()).unwrap_or_else(|| origin.place());
+        self.errors.extend(fault);
+        match statement {
+            Statement::Policy(policy) => match self.set.add(policy.new_id(PolicyId::new(&id))) {
+                Ok(()) => drop(self.origins.insert(id, origin)),
+                Err(e) => self.errors.push(at(e.to_string())),
+            },
+            Statement::Template(template) => drop(templates.insert(id, (template, origin))),
+        }
+    }
+}
+
+/// The statements of a parsed text, whose statements start at these offsets.
+fn placed(set: &PolicySet, starts: &[usize]) -> Vec<Placed> {
     let start = |id: &PolicyId| {
         // Cedar names the statements of a text `policy0`, `policy1`, … in their order.
         let place = id.to_string().strip_prefix("policy").and_then(|place| place.parse::<usize>().ok());
         place.and_then(|place| starts.get(place).copied())
     };
-    let mut all: Vec<(Option<usize>, Statement<'_>)> = parsed
-        .policies()
-        .map(|policy| (start(policy.id()), Statement::Policy(policy)))
-        .chain(parsed.templates().map(|template| (start(template.id()), Statement::Template(template))))
-        .collect();
-    all.sort_by_key(|(offset, _)| *offset);
-    let mut errors = Vec::new();
-    for (offset, statement) in all {
-        let at = |reason: String| located(source, offset, reason);
-        let Some(id) = statement.id().filter(|id| !id.is_empty()).map(str::to_owned) else {
-            let error = at("the policy has no `@id(\"…\")`".to_owned());
-            errors.push(error.mended("write one above it: decisions name the policy by its id"));
-            continue;
-        };
-        let other = origins.get(&id).or_else(|| templates.get(&id).map(|(_, origin)| origin));
-        if id.starts_with("par.") {
-            errors.push(at(format!("`{id}`: names that start with `par.` are PAR's own")));
-        } else if let Some(other) = other {
-            let error = at(format!("the policy id `{id}` is already taken"));
-            errors.push(error.mended(format!("the other policy is at {}:{}", other.file, other.line)));
-        } else {
-            let line = offset.map_or(1, |offset| line_of(&source.text, offset));
-            let origin = Origin { file: source.name.clone(), line, linked: None };
-            match statement {
-                Statement::Policy(policy) => {
-                    set.add(policy.new_id(PolicyId::new(&id))).map_err(|e| vec![at(e.to_string())])?;
-                    origins.insert(id, origin);
-                }
-                Statement::Template(template) => {
-                    templates.insert(id, (template.clone(), origin));
-                }
-            }
-        }
-    }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    let policies = set.policies().map(|policy| (start(policy.id()), Statement::Policy(policy.clone())));
+    let templates =
+        set.templates().map(|template| (start(template.id()), Statement::Template(template.clone())));
+    policies.chain(templates).collect()
 }
 
 /// Refuses text that Cedar cannot safely handle: it parses, prints and evaluates by recursion.
@@ -94,12 +151,12 @@ pub(in crate::policy) fn check_depth(source: &SourceFile) -> Result<(), PolicyEr
 }
 
 /// A policy or a template: whatever ends in a `;`.
-enum Statement<'a> {
-    Policy(&'a Policy),
-    Template(&'a Template),
+enum Statement {
+    Policy(Policy),
+    Template(Template),
 }
 
-impl Statement<'_> {
+impl Statement {
     fn id(&self) -> Option<&str> {
         match self {
             Self::Policy(policy) => policy.annotation("id"),

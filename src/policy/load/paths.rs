@@ -5,13 +5,14 @@ use super::origin::Origin;
 use cedar_policy::PolicySet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every path that a policy names: absolute and plain, or a known `@name`.
+/// The absolute, plain paths that policies name, and the faults of others: only a known `@name` may
+/// be written in place of a path.
 pub(in crate::policy) fn named_paths(
     set: &PolicySet,
     names: &BTreeSet<String>,
     origins: &BTreeMap<String, Origin>,
     sources: &[SourceFile],
-) -> Result<Vec<String>, Vec<PolicyError>> {
+) -> (Vec<String>, Vec<PolicyError>) {
     let mut named = BTreeSet::new();
     let mut errors = Vec::new();
     for policy in set.policies() {
@@ -31,7 +32,7 @@ pub(in crate::policy) fn named_paths(
             }
         }
     }
-    if errors.is_empty() { Ok(named.into_iter().collect()) } else { Err(errors) }
+    (named.into_iter().collect(), errors)
 }
 
 /// Whether `path` is absolute, without `.`, `..`, empty names and a trailing `/`.

@@ -10,15 +10,17 @@ use cedar_policy::{
     Validator,
 };
 use miette::Diagnostic;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Cedar's own validation, with warnings as errors.
-pub(in crate::policy) fn validate(
+/// The faults of the policies: those of Cedar's own validation, whose warnings count as errors, and
+/// what Cedar accepts and PAR does not.
+pub(in crate::policy) fn faults(
     set: &PolicySet,
     schema: &Schema,
+    catalog: &Catalog,
     origins: &BTreeMap<String, Origin>,
     sources: &[SourceFile],
-) -> Result<(), Vec<PolicyError>> {
+) -> Vec<PolicyError> {
     let result = Validator::new(schema.clone()).validate(set, ValidationMode::Strict);
     let place = |id: &PolicyId, fault: &dyn Diagnostic, mend| {
         let at = placed(id.as_ref(), first_offset(fault), fault.to_string(), origins, sources);
@@ -31,13 +33,18 @@ pub(in crate::policy) fn validate(
         ValidationError::UnsafeAttributeAccess(_) if is_of_all(e.policy_id()) => Some(OF_ALL.to_owned()),
         other => mend_error(other),
     };
-    let found = result.validation_errors().map(|e| place(e.policy_id(), e, mend(e)));
-    // A built-in policy may be impossible: `par.tainted.TOOL` is if a permit lifts every call.
-    let of_files = |w: &&ValidationWarning| origins.contains_key(AsRef::<str>::as_ref(w.policy_id()));
-    let warned = result.validation_warnings().filter(of_files);
-    let warned = warned.map(|w| place(w.policy_id(), w, mend_warning(w)));
-    one_per_line(found.collect())?;
-    one_per_line(warned.collect())
+    let wrong: BTreeSet<&PolicyId> = result.validation_errors().map(ValidationError::policy_id).collect();
+    let mut found: Vec<PolicyError> =
+        result.validation_errors().map(|e| place(e.policy_id(), e, mend(e))).collect();
+    // A built-in policy may be impossible: `par.tainted.TOOL` is if a permit lifts every call. And
+    // a policy with an error is impossible because of it.
+    let counts = |w: &&ValidationWarning| {
+        origins.contains_key(AsRef::<str>::as_ref(w.policy_id())) && !wrong.contains(w.policy_id())
+    };
+    let warned = result.validation_warnings().filter(counts);
+    found.extend(warned.map(|w| place(w.policy_id(), w, mend_warning(w))));
+    found.extend(lint(set, catalog, origins, sources));
+    one_per_line(found)
 }
 
 const OF_ALL: &str = "a rule without an action covers every tool and every power of the API: write \
@@ -74,13 +81,13 @@ fn mend_warning(warning: &ValidationWarning) -> Option<String> {
 const NO_CALL: &str = "no call matches this: `par tool list` shows actions and resources, and a principal is \
                        always `in` a role, group, user or key";
 
-/// Refuses what Cedar accepts and PAR does not.
-pub(in crate::policy) fn lint(
+/// What Cedar accepts and PAR does not.
+fn lint(
     set: &PolicySet,
     catalog: &Catalog,
     origins: &BTreeMap<String, Origin>,
     sources: &[SourceFile],
-) -> Result<(), Vec<PolicyError>> {
+) -> Vec<PolicyError> {
     let of_files = set.policies().filter(|policy| origins.contains_key(AsRef::<str>::as_ref(policy.id())));
     let found = of_files.flat_map(|policy| {
         let id: &str = policy.id().as_ref();
@@ -92,5 +99,5 @@ pub(in crate::policy) fn lint(
             placed(id, offset, finding.reason, origins, sources).mended(finding.mend)
         })
     });
-    one_per_line(found.collect())
+    found.collect()
 }

@@ -24,6 +24,17 @@ pub struct CaseFailure {
     pub why: String,
 }
 
+impl CaseFailure {
+    /// Whether the case makes no call, such as of a tool that does not exist.
+    #[must_use]
+    pub fn makes_no_call(&self) -> bool {
+        self.got == NO_CALL
+    }
+}
+
+/// What a case got that makes no call.
+pub(in crate::policy) const NO_CALL: &str = "no call";
+
 impl fmt::Display for CaseFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, name, asked, expected, got, why } = self;

@@ -1,7 +1,7 @@
 //! Runs a bundle's own tests.
 
 use super::folders::Folders;
-use super::outcome::{CaseFailure, described};
+use super::outcome::{CaseFailure, NO_CALL, described};
 use super::ready::ReadyCase;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::suite::case::{AskCase, Offered, PowerCase, Who};
@@ -43,7 +43,7 @@ impl Bundle {
         for case in &self.suite.cases {
             match ReadyCase::new(case, catalog, folders, self.named()) {
                 Ok(one) => ready.push(one),
-                Err(reason) => failures.push(case.failure("no call", reason)),
+                Err(reason) => failures.push(case.failure(NO_CALL, reason)),
             }
         }
         let Suite { offered, uses, asks, .. } = &self.suite;

@@ -256,7 +256,7 @@ fn one_mistake_is_reported_once_with_its_fix() {
         )
     };
     check("permit(principal action, resource);", "unexpected token `action`", "`,`");
-    check("permit(principal, action, resource);", "has no `@id", "write one");
+    check("permit(principal in PAR::Role::\"operator\", action, resource);", "has no `@id", "write one");
     check(&permit("principal, action == PAR::Action::\"raed_file\", resource"), "raed_file", "par tool list");
     check(&permit("principal in Role::\"operator\", action, resource"), "`Role`", "`PAR::Role`");
     check(&permit("principal == PAR::User::\"ben\", action, resource"), "applicable action", "always `in`");
@@ -334,4 +334,43 @@ proptest! {
             }
         }
     }
+}
+
+/// A person who wrote several faults sees all of them: in every file, after a syntax fault, in a
+/// policy without an id, and two on one line (the stranger's stumble 22).
+#[test]
+fn every_fault_of_every_file_is_reported_at_once() {
+    let one = "\
+@id(\"no-comma\") permit(principal action, resource);
+
+@id(\"misspelled\")
+permit(principal in PAR::Role::\"oprator\", action == PAR::Action::\"fersh\", resource);
+
+forbid(principal, action == PAR::Action::\"health_check\", resource) when { resource.nothing };
+";
+    let two = "\
+@id(\"misspelled\") permit(principal, action, resource);
+@id(\"folder\") forbid(principal, action in PAR::Action::\"read\", resource in PAR::Path::\"var/log\");
+@id(\"open\") forbid(principal, action, resource) when { \"open };
+";
+    let sources = [source("one.cedar", one), source("two.cedar", two)];
+    let errors = Bundle::load(&sources, catalog(), &names()).expect_err("faults");
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    for (at, reason) in [
+        ("one.cedar:1: ", "unexpected token `action`"),
+        ("one.cedar:4: ", "oprator"),
+        ("one.cedar:4: ", "fersh"),
+        ("one.cedar:6: ", "has no `@id"),
+        ("one.cedar:6: ", "nothing"),
+        ("two.cedar:1: ", "already taken"),
+        ("two.cedar:1: ", "names no principal, action or resource"),
+        ("two.cedar:2: ", "neither a plain absolute path"),
+        ("two.cedar:3: ", ""),
+    ] {
+        let is_there = told.iter().any(|one| one.starts_with(at) && one.contains(reason));
+        assert!(is_there, "{at}{reason}\n{}", told.join("\n"));
+    }
+    let places: Vec<_> = errors.iter().map(|error| (error.file.clone(), error.line)).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(places.iter().all(|(_, line)| line.is_some()), "{places:?}");
 }

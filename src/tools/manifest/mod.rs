@@ -8,7 +8,7 @@
 //!
 //! * `error`: why a file was refused. `fields`: reads a table, member by member.
 //! * `host_form`, `script`, `words`: the values of its members. `code`: the programs that it
-//!   executes.
+//!   executes; `tree`: its folders of code.
 //! * `paths`, `content`, `hosts`, `sockets`, `secrets`, `groups`: what it grants.
 //! * `output_schema`: what a trusted result looks like.
 //! * `reserved`: names that no tool may have.
@@ -20,6 +20,7 @@ pub(super) mod error;
 mod fields;
 pub(super) mod host_form;
 pub(super) mod script;
+pub(super) mod tree;
 pub(super) mod code;
 pub(super) mod words;
 pub(super) mod paths;

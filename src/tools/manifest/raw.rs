@@ -58,6 +58,7 @@ pub(super) struct RawSandbox {
     pub(super) read: Vec<String>,
     pub(super) write: Vec<String>,
     pub(super) exec: Vec<String>,
+    pub(super) code: Vec<String>,
     pub(super) modes: Modes,
     pub(super) connect: Vec<String>,
     pub(super) addresses: Vec<String>,
@@ -82,6 +83,9 @@ impl RawManifest {
         match (&self.builtin, &self.command, &self.interpreter, &self.script) {
             (Some(_), None, None, None) if !self.sandbox.exec.is_empty() => {
                 say("exec =", "a builtin starts no program")
+            }
+            (Some(_), None, None, None) if !self.sandbox.code.is_empty() => {
+                say("code =", "`code` is for programs and scripts")
             }
             (Some(_), None, None, None) if !self.sandbox.secrets.is_empty() => {
                 say("secrets =", "a builtin is given no secret")
@@ -221,7 +225,22 @@ impl RawManifest {
     pub(super) fn spelled(&self, places: &Places) -> Result<Vec<PathBuf>, String> {
         // A placeholder is a separate name after the folder.
         let folder = |grant: &String| places.spell(grant.split("/{").next().unwrap_or(grant));
-        self.sandbox.read.iter().chain(&self.sandbox.write).map(folder).collect()
+        let all = self.sandbox.read.iter().chain(&self.sandbox.write).chain(&self.sandbox.code);
+        all.map(folder).collect()
+    }
+
+    /// The folders of code, without links.
+    pub(super) fn code(&self, places: &Places) -> Result<Vec<PathBuf>, Fault> {
+        let say = |reason| Err(("code =", reason));
+        if self.sandbox.code.len() > limits::CODE_FOLDERS_MAX {
+            return say(format!("more than {} folders of code", limits::CODE_FOLDERS_MAX));
+        }
+        let folder = |grant: &String| {
+            let path = places.resolve(grant)?;
+            let meta = std::fs::metadata(&path).map_err(|e| format!("code folder `{grant}`: {e}"))?;
+            if meta.is_dir() { Ok(path) } else { Err(format!("code folder `{grant}` is not a folder")) }
+        };
+        self.sandbox.code.iter().map(folder).collect::<Result<_, _>>().or_else(say)
     }
 
     pub(super) fn check_writing(&self, limits: &Limits, raw: &RawResource) -> Result<(), Fault> {

@@ -87,6 +87,7 @@ fn read_sandbox(mut fields: TableFields<'_>, found: &mut Vec<ManifestError>) -> 
         read: fields.or_default("read"),
         write: fields.or_default("write"),
         exec: fields.or_default("exec"),
+        code: fields.or_default("code"),
         modes: fields.or_default("modes"),
         connect: fields.or_default("connect"),
         addresses: fields.or_default("addresses"),
