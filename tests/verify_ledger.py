@@ -43,7 +43,7 @@ STRINGS = "t log prev kind boot payload run session call principal policy manife
 INTEGERS = "seq wall_us mono_us payload_len ref".split()
 ALWAYS = "t log seq kind wall_us mono_us boot payload payload_len".split()
 # Kinds whose payloads are never erased.
-KEPT = """genesis start config.load policy.load policy.refuse tools.load key.create key.revoke key.epoch approval.request
+KEPT = """genesis start context.trim config.load policy.load policy.refuse tools.load key.create key.revoke key.epoch approval.request
     approval.grant approval.refuse anchor export redaction segment.seal payload.drop ledger.damage
     recovery stop""".split()
 HEX64 = re.compile(r"[0-9a-f]{64}")
@@ -804,15 +804,16 @@ class Run:
 
     def __init__(self, request, system):
         self.tools, self.system, self.message = request["tools"], system, request["message"]
-        self.replies, self.calls, self.results = [], [], {}
+        self.replies, self.calls, self.results, self.left_out = [], [], {}, set()
 
     def told(self, decision):
         """Returns the text for the model about a call, given its decision."""
         header, payload = decision
-        frame = {"decision": header["decision"], "status": "refused"}
+        frame, entry = {"decision": header["decision"], "status": "refused"}, header["seq"]
         if header["decision"] == "allow":
             result_header, result = self.results[header["seq"]]
             frame["status"], answer = result_header["status"], result["result"]
+            entry = result_header["seq"]
             if result_header.get("taint", ["untrusted"]):
                 frame["note"] = UNTRUSTED
             if result["truncated"]:
@@ -823,6 +824,9 @@ class Run:
             if header["status"] == "policy" and payload.get("request"):
                 is_outside = "par.outside" in header.get("policies", [])
                 answer["error"] = "not permitted or not found" if is_outside else "no policy permits this call"
+        if entry in self.left_out:
+            short = {"decision": frame["decision"], "left_out": f"output of entry {entry} left out"}
+            return canonical({**short, "status": frame["status"]})
         if isinstance(answer, dict) and "error" in answer:
             frame["error"] = answer["error"]
         return canonical({**frame, "result": answer})
@@ -911,8 +915,11 @@ def requests(folder):
                         other.append(header["seq"])
                 except (KeyError, AttributeError, StopIteration, RuntimeError):
                     not_built += 1
-                if run is not None and kind == "model.reply":
+                # One without calls is the last, or there was no room for it.
+                if run is not None and payload.get("calls"):
                     run.replies.append(payload)
+            elif run is not None and kind == "context.trim":
+                run.left_out.update(payload["left_out"])
             elif run is not None and kind == "call.decision":
                 again = [at for at, (known, _) in enumerate(run.calls) if known["call"] == header["call"]]
                 if again:

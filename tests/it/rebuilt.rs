@@ -78,3 +78,53 @@ fn a_third_person_rebuilds_each_request_of_a_run_that_was_resumed_under_other_to
     assert_eq!(server.stop(), Some(0));
     home.expect(0, &["audit", "verify"]);
 }
+
+/// Near the model's window the outputs of earlier calls are left out: on record first, and never
+/// the calls, the question or the system prompt. The other reader knows it.
+#[test]
+fn a_long_run_leaves_out_old_outputs_and_says_so() {
+    let Some(second) = Second::find() else { return };
+    let house = House::start(|home| {
+        let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("text");
+        let window = "[llm]\nuse = [\"m\"]\n[models.m]\nwindow_tokens = 30000\nreply_tokens_max = 500\nwire";
+        home.configure(&toml.replace("[llm]\nprovider", window));
+        std::fs::write(home.path("workspace/notes"), "a line of text, \u{e9}\n".repeat(1_300)).expect("file");
+    });
+    let path = house.home.path("workspace/notes");
+    let read = || Reply::Calls(vec![call("read_file", &json!({ "path": path }))]);
+    let reply = house.run([read(), read(), read(), read(), read(), Reply::Say("done".to_owned())]);
+    assert_eq!((&reply["status"], &reply["answer"]), (&json!("done"), &json!("done")), "{reply}");
+    let requests = house.model.requests();
+    assert_eq!(requests.len(), 6);
+    for request in &requests {
+        assert!(request.len() / 3 <= 29_500, "{} bytes", request.len());
+        assert!(request.contains("You are PAR") && request.contains("\"content\":\"go\""));
+    }
+    let last = requests.last().expect("one");
+    assert_eq!(last.matches("\"name\":\"read_file\",\"arguments\"").count(), 5, "every call stays");
+    let trims = house.home.entries(&["kind:context.trim"]);
+    assert!(!trims.is_empty() && trims.len() < 5, "{trims:?}");
+    for header in &trims {
+        let seq = header["seq"].as_u64().expect("seq");
+        let trim = house.home.entry(seq);
+        for entry in trim["payload"]["left_out"].as_array().expect("entries") {
+            assert!(last.contains(&format!("output of entry {entry} left out")), "{trim}");
+            assert_eq!(house.home.entry(entry.as_u64().expect("seq"))["header"]["kind"], "call.result");
+        }
+        // Before the request that it shapes.
+        assert_eq!(house.home.entry(seq + 1)["header"]["kind"], "model.ask", "{trim}");
+    }
+    assert_eq!(rebuilt(&second, &house.home), (6, 0, Vec::new()));
+    // One result that does not fit ends the run, and says why.
+    std::fs::write(&path, "a line of text, \u{e9}\n".repeat(6_000)).expect("file");
+    let long: Vec<Reply> = (0..5).map(|_| read()).collect();
+    let reply = house.run(
+        [Reply::Calls((0..6).map(|_| call("read_file", &json!({ "path": path }))).collect())]
+            .into_iter()
+            .chain(long),
+    );
+    assert_eq!((&reply["status"], &reply["limit"]), (&json!("limit"), &json!("window_tokens")), "{reply}");
+    let answer = reply["answer"].as_str().expect("text");
+    assert!(answer.contains("the window of 30000 tokens of the model `m`"), "{answer}");
+    house.home.expect(0, &["audit", "verify"]);
+}

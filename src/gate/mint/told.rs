@@ -75,6 +75,15 @@ impl ToolResult {
         self.seq
     }
 
+    /// What the model reads in place of [`text`](Self::text) once the output is left out: how the
+    /// call ended, and the entry that has the output.
+    #[must_use]
+    pub fn without_output(&self) -> String {
+        let CallRecord { decision, status, .. } = &self.record;
+        let said = format!("output of entry {} left out", self.seq);
+        json!({ "decision": decision, "left_out": said, "status": status }).to_string()
+    }
+
     /// The text for the model: one JSON object, in which the tool's output is only a value. It
     /// names no rule. In canonical form: read back from the ledger it has the same bytes.
     #[must_use]
