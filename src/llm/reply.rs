@@ -137,6 +137,14 @@ impl ModelReply {
         }
     }
 
+    /// Whether there was no room for a reply: the model stopped because of the length before it
+    /// wrote anything.
+    #[must_use]
+    pub fn is_without_room(&self) -> bool {
+        let is_empty = self.text.is_none() && self.calls.is_empty() && self.usage.output_tokens == 0;
+        self.stop == Stop::Length && is_empty
+    }
+
     fn whole((said, (raw, streamed, model), counted): <Self as Parted>::Parts) -> Self {
         let (text, (calls, parts), (why, stop)) = said;
         let ((input_tokens, output_tokens), (request_digest, form, states_left_out), found) = counted;

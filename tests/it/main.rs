@@ -58,6 +58,8 @@ mod crowd;
 mod reload; // as an ordinary user too
 // Decisions are made again from the ledger, and edited ones are found.
 mod replay;
+// Requests to models are built again from the ledger, also by another reader.
+mod rebuilt;
 // Followers of the ledger receive the entries that match.
 mod follow;
 // Runbooks are followed, recorded and checked.

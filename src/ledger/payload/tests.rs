@@ -30,6 +30,7 @@ macro_rules! with_payload {
             Kind::ModelAsk => $run::<ModelAskPayload>($($argument),*),
             Kind::ModelReply => $run::<ModelReplyPayload>($($argument),*),
             Kind::ModelError => $run::<ModelErrorPayload>($($argument),*),
+            Kind::ContextTrim => $run::<ContextTrimPayload>($($argument),*),
             Kind::CallDecision => $run::<CallDecisionPayload>($($argument),*),
             Kind::CallForecast => $run::<CallForecastPayload>($($argument),*),
             Kind::CallConnect => $run::<CallConnectPayload>($($argument),*),

@@ -38,6 +38,9 @@ pub(in crate::llm) struct Remote<W> {
     total: Duration,
     reply_tokens_max: Option<u32>,
     context_tokens: u32,
+    /// Whether that is the size of the model's window, and not only a default for servers that set
+    /// it by request.
+    knows_window: bool,
     secrets: Secrets,
     /// Whether the server has refused what not every server of the protocol accepts.
     is_plain: AtomicBool,
@@ -102,6 +105,7 @@ impl<W: Wire> Remote<W> {
             needs_key,
             total,
             reply_tokens_max,
+            knows_window: W::SETS_CONTEXT || context_tokens.is_some(),
             context_tokens: context_tokens.unwrap_or(limits::CONTEXT_TOKENS),
             secrets,
             is_plain: AtomicBool::new(false),
@@ -274,6 +278,10 @@ impl<W: Wire> Provider for Remote<W> {
 
     fn sink(&self) -> Option<&ModelSink> {
         Some(&self.sink)
+    }
+
+    fn window_tokens(&self) -> Option<u32> {
+        self.knows_window.then_some(self.context_tokens)
     }
 
     fn probe(&self, deadline: Duration) -> BoxFuture<'_, Result<ModelReply, ModelError>> {

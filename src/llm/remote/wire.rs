@@ -27,6 +27,9 @@ pub(in crate::llm) trait Wire: Send + Sync + 'static {
     /// A reply that comes as a stream.
     type Partial: PartialAnswer;
 
+    /// Whether a request sets the size of the context, so that it is always known.
+    const SETS_CONTEXT: bool = false;
+
     /// The path after the base URL.
     fn path(model: &str, is_streamed: bool) -> String;
 
