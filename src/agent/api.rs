@@ -78,6 +78,9 @@ pub struct RunReply {
     /// The only tools that the run could use, if the request or the key named some.
     #[serde(skip_serializing_if = "Ceiling::is_open", default)]
     pub ceiling: Ceiling,
+    /// The name of the runbook that the run was given.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub runbook: Option<String>,
     /// Its entries on the ledger. Absent from the recorded payload.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ledger: Option<LedgerRange>,
@@ -87,9 +90,22 @@ impl RunReply {
     /// The payload of `run.reply`: everything except the place on the ledger.
     #[must_use]
     pub fn payload(&self) -> RunReplyPayload {
-        let Self { run, session, status, answer, said_by, limit, steps, usage, models, ceiling, ledger: _ } =
-            self.clone();
-        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models, ceiling }
+        let Self {
+            run, session, status, answer, said_by, limit, steps, usage, models, ceiling, runbook, ..
+        } = self.clone();
+        RunReplyPayload {
+            run,
+            session,
+            status,
+            answer,
+            said_by,
+            limit,
+            steps,
+            usage,
+            models,
+            ceiling,
+            runbook,
+        }
     }
 }
 
@@ -133,9 +149,33 @@ pub fn unread(result: &Value) -> Option<String> {
 
 impl From<RunReplyPayload> for RunReply {
     fn from(recorded: RunReplyPayload) -> Self {
-        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models, ceiling } =
-            recorded;
-        Self { run, session, status, answer, said_by, limit, steps, usage, models, ceiling, ledger: None }
+        let RunReplyPayload {
+            run,
+            session,
+            status,
+            answer,
+            said_by,
+            limit,
+            steps,
+            usage,
+            models,
+            ceiling,
+            runbook,
+        } = recorded;
+        Self {
+            run,
+            session,
+            status,
+            answer,
+            said_by,
+            limit,
+            steps,
+            usage,
+            models,
+            ceiling,
+            runbook,
+            ledger: None,
+        }
     }
 }
 

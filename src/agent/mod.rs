@@ -8,6 +8,7 @@
 //! * `news`: what a run does, as it happens
 //! * `views/`: runs as recorded on the ledger
 //! * `shared`: what all runs share
+//! * `front/`: tools that run here, without a child
 //! * `run/`: one run, from its request to its reply
 //! * `resume/`: runs rebuilt from the ledger, after a crash or an approval
 //! * `requests`: the operations of the agent
@@ -16,6 +17,7 @@ mod api;
 mod news;
 mod views;
 mod shared;
+mod front;
 mod run;
 mod resume;
 mod requests;

@@ -66,7 +66,12 @@ fn run(reply: &RunReply, printed: &PrintedRun) -> Result<(), Fail> {
     if let Some(ledger) = &reply.ledger {
         let (run, status) = (&reply.run, reply.status.as_str());
         let models = models(&reply.models);
-        show::note(&format!("{run} {status}; ledger entries {} to {}{models}", ledger.first, ledger.last));
+        let runbook = reply.runbook.as_deref().map(text::visible_line);
+        let runbook = runbook.map(|name| format!("; runbook {name}")).unwrap_or_default();
+        show::note(&format!(
+            "{run} {status}{runbook}; ledger entries {} to {}{models}",
+            ledger.first, ledger.last
+        ));
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) fn shown(context: &CallContext<'_>, manifest: &Manifest, secrets: &Se
         question: text::visible(text::prefix(context.message, limits::APPROVAL_QUESTION_BYTES_MAX)),
         channel: context.channel,
         program: match &manifest.runner {
-            Runner::Builtin(_) => None,
+            Runner::Builtin(_) | Runner::Front(_) => None,
             Runner::Program(program) => Some(path(&program.path)),
         },
         script,

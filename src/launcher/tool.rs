@@ -121,7 +121,7 @@ impl OpenTool {
             }
         }
         for Connect::Unix(path) in &manifest.connect {
-            if machine.paths.tree.find_plain(path).is_err() {
+            if machine.paths.tree.find_plain(path).is_err() && !does_without_sockets(&manifest.runner) {
                 skip(path);
             }
         }
@@ -285,6 +285,11 @@ impl OpenTool {
     }
 }
 
+/// Whether a call is made without the sockets that are missing.
+pub(crate) fn does_without_sockets(runner: &Runner) -> bool {
+    matches!(runner, Runner::Builtin(which) if which.does_without_sockets())
+}
+
 /// Program, programs that it may start, and script.
 type Runnable = (Option<OpenProgram>, Vec<OpenProgram>, Option<OwnedFd>);
 
@@ -293,6 +298,7 @@ fn open_runner(manifest: &Manifest, machine: &Machine) -> Result<Runnable, Strin
     let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
     match &manifest.runner {
         Runner::Builtin(_) => Ok((None, Vec::new(), None)),
+        Runner::Front(_) => Err("it runs in the front".to_owned()),
         Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
             let shortfalls = machine.held.shortfalls(runs).join("; ");
             Err(format!("a protection of programs is missing on this machine: {shortfalls}"))
@@ -311,7 +317,7 @@ fn open_runner(manifest: &Manifest, machine: &Machine) -> Result<Runnable, Strin
     }
 }
 
-/// Opens every tool of the catalog; the report names those that cannot be called.
+/// Opens every tool of the catalog that runs here; the report names those that cannot be called.
 pub(crate) fn open_all(
     manifests: impl Iterator<Item = Arc<Manifest>>,
     machine: &Machine,
@@ -319,7 +325,8 @@ pub(crate) fn open_all(
     report: &mut Report,
 ) -> Vec<OpenTool> {
     let mut tools = Vec::new();
-    for manifest in manifests {
+    // The front runs its own tools; here they are only reported, with their digests.
+    for manifest in manifests.filter(|manifest| manifest.front().is_none()) {
         match OpenTool::open(&manifest, machine, vault, report) {
             Ok(tool) => tools.push(tool),
             Err(reason) => report.refused.push(RefusedTool { tool: manifest.name.clone(), reason }),
@@ -345,7 +352,7 @@ fn program_grants<'a>(
             };
             vec![null, PathRule { at: machine.supplies.random.as_fd(), rights: AccessFs::ReadFile.into() }]
         }
-        Runner::Builtin(_) => Vec::new(),
+        Runner::Builtin(_) | Runner::Front(_) => Vec::new(),
     };
     let rights = AccessFs::Execute | AccessFs::ReadFile;
     programs.map(move |open| PathRule { at: open.fd.as_fd(), rights }).chain(libraries).chain(devices)
@@ -380,31 +387,20 @@ impl WriteFolder {
 fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
     match (runner, folder) {
         (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths), true) => AccessFs::ReadDir.into(),
-        (Runner::Builtin(Builtin::ReadFile | Builtin::FileInfo | Builtin::ReadConfig), _) => {
-            AccessFs::ReadFile.into()
-        }
+        (
+            Runner::Builtin(
+                Builtin::ReadFile | Builtin::FileInfo | Builtin::ReadConfig | Builtin::CertificateFile,
+            ),
+            _,
+        ) => AccessFs::ReadFile.into(),
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), false) => {
             AccessFs::ReadFile.into()
         }
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), true) => {
             AccessFs::ReadFile | AccessFs::ReadDir
         }
-        (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths | Builtin::HttpGet), _) => BitFlags::EMPTY,
-        // These have no folders.
-        (
-            Runner::Builtin(
-                Builtin::Connections
-                | Builtin::DiskIo
-                | Builtin::DiskUsage
-                | Builtin::HealthCheck
-                | Builtin::Interfaces
-                | Builtin::ListeningPorts
-                | Builtin::MemoryUsage
-                | Builtin::ProcessInfo
-                | Builtin::ProcessList,
-            ),
-            _,
-        ) => BitFlags::EMPTY,
+        // The others have no folders.
+        (Runner::Builtin(_) | Runner::Front(_), _) => BitFlags::EMPTY,
     }
 }
 

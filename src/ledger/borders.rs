@@ -291,6 +291,7 @@ fn drafts() -> [Draft; 3] {
         source_ip: None,
         channel: None,
         via: None,
+        runbook: None,
         secrets: None,
     };
     let reply = RunReplyPayload {
@@ -304,6 +305,7 @@ fn drafts() -> [Draft; 3] {
         usage: Usage::default(),
         models: Vec::new(),
         ceiling: Ceiling::OPEN,
+        runbook: None,
     };
     let record = ExportPayload {
         query: String::new(),

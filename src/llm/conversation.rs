@@ -2,6 +2,7 @@
 
 use super::reply::{ModelReply, ReplyPart, ReplyPiece, Stop, arranged, pieces};
 use crate::gate::ToolResult;
+use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{DataLabels, Labelled};
@@ -19,6 +20,7 @@ use crate::types::{DataLabels, Labelled};
 #[derive(Debug)]
 pub struct Conversation {
     system: String,
+    runbook: Option<GivenRunbook>,
     messages: Vec<Message>,
     /// The results that are in it, with their places in the messages.
     results: Vec<(usize, KeptResult)>,
@@ -26,6 +28,10 @@ pub struct Conversation {
     labels: DataLabels,
 }
 
+/// The words before a runbook.
+const RUNBOOK: &str = "\
+The operator of this server wrote the following runbook for exactly this message. Follow its steps in their \
+order, as far as they help, and read each result. It permits nothing: each call is checked as ever.";
 /// A result of a call, as it is on the ledger.
 #[derive(Debug)]
 struct KeptResult {
@@ -73,7 +79,24 @@ impl Conversation {
     #[must_use]
     pub fn new(system: Labelled<String>) -> Self {
         let (system, labels) = system.into_parts();
-        Self { bytes: system.len(), system, messages: Vec::new(), results: Vec::new(), labels }
+        Self { bytes: system.len(), system, runbook: None, messages: Vec::new(), results: Vec::new(), labels }
+    }
+
+    /// Gives the model a runbook: the operator's text, after the system prompt.
+    pub fn give(&mut self, runbook: Labelled<Clean<GivenRunbook>>) {
+        let (runbook, labels) = runbook.into_parts();
+        let runbook = runbook.into_inner();
+        let text = format!("\n\n{RUNBOOK}\n\n{}", runbook.text);
+        self.labels.add(&labels);
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.system.push_str(&text);
+        self.runbook = Some(runbook);
+    }
+
+    /// The runbook that it was given.
+    #[must_use]
+    pub fn runbook(&self) -> Option<&GivenRunbook> {
+        self.runbook.as_ref()
     }
 
     /// The labels of everything in it.
@@ -82,7 +105,7 @@ impl Conversation {
         &self.labels
     }
 
-    /// The system prompt.
+    /// The system prompt, and after it the runbook.
     #[must_use]
     pub fn system(&self) -> &str {
         &self.system

@@ -9,10 +9,11 @@ use crate::config::{Config, ConfigFaults, Home, ModelKeys, Shown};
 use crate::gate::{Gate, Granted, Rules};
 use crate::launcher::{Report, StartError};
 use crate::ledger::payload::{
-    LoadedPolicy, LoadedProgram, LoadedScript, LoadedTool, MountNamed, PolicyLoadPayload,
+    LoadedPolicy, LoadedProgram, LoadedRunbook, LoadedScript, LoadedTool, MountNamed, PolicyLoadPayload,
     PolicyRefusePayload, SkippedFolder, ToolRefusal, ToolsLoadPayload,
 };
 use crate::ledger::{AppendError, Draft};
+use crate::runbooks::Runbook;
 use crate::sandbox::Launcher;
 use crate::secrets::Finder;
 use crate::tools::Manifest;
@@ -35,6 +36,8 @@ fn under(rules: &Rules, policy: Draft, tools: Draft) -> Vec<Draft> {
 fn policy_load(rules: &Rules) -> PolicyLoadPayload {
     let broken = rules.bundle.broken();
     let policy = |(id, origin): (&str, String)| LoadedPolicy { id: id.to_owned(), origin };
+    let runbook = |book: &Runbook| LoadedRunbook { name: book.name.clone(), sha256: book.sha256 };
+    let runbooks: Vec<LoadedRunbook> = rules.bundle.runbooks().iter().map(runbook).collect();
     PolicyLoadPayload {
         digest: rules.bundle.digest(),
         policies: rules.bundle.policies().map(policy).collect(),
@@ -42,6 +45,7 @@ fn policy_load(rules: &Rules) -> PolicyLoadPayload {
         difference: None,
         power: None,
         not_loaded: (!broken.is_empty()).then(|| broken.to_vec()),
+        runbooks: Some(runbooks).filter(|all| !all.is_empty()),
     }
 }
 
@@ -147,7 +151,7 @@ impl Reloader {
     ///
     /// `by` asked for it, through that power; `None` is a signal. Returns what changed, after it is
     /// durable: `policy` and `was` (digests), `policies` and `tools` (each `added`, `removed`,
-    /// `changed`), `groups`, `labels`, `secrets`, `refused`, `not_loaded` (keys of `par.toml` that
+    /// `changed`), `runbooks`, `groups`, `labels`, `secrets`, `refused`, `not_loaded` (keys of `par.toml` that
     /// take effect at the next start), `ledger`.
     ///
     /// A refused reload is recorded too, with the reason.

@@ -6,6 +6,7 @@
 //!
 //! * `manifest/`: one tool, as its file declares it.
 //! * `builtin/`: the builtin tools.
+//! * `journal`: what `journalctl` prints, as a result.
 //! * `numbers`: which numbers arguments may contain.
 //! * `catalog`: all tools, and the check of a proposed call.
 //!
@@ -18,12 +19,14 @@
 
 mod manifest;
 pub mod builtin;
+mod journal;
 mod numbers;
 mod catalog;
 #[cfg(test)]
 mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, UnknownTool, ValidCall, check_id};
+pub use journal::journal_result;
 pub use manifest::check::program_path;
 pub use manifest::code::CodeFile;
 pub use manifest::content::ContentFolder;
@@ -40,6 +43,6 @@ pub use manifest::sockets::Connect;
 pub use manifest::tool::Manifest;
 pub use manifest::tree::CodeTree;
 pub use manifest::words::{
-    Builtin, Class, Element, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner,
-    Runtime, Stdin, WriteRoot,
+    Builtin, Class, Element, FrontTool, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk,
+    Runner, Runtime, Stdin, WriteRoot,
 };

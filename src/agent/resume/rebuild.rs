@@ -109,6 +109,11 @@ fn begun(
     };
     let system = system_prompt(agent.ledger(), first, asked.system_sha256)?;
     let mut conversation = Conversation::new(Labelled::trusted(system));
+    if let Some(runbook) = asked.runbook.clone() {
+        // The text that the model had, whatever its file says now.
+        let runbook = agent.secrets().clean(run::recalled_runbook(runbook));
+        conversation.give(Labelled::trusted(runbook));
+    }
     let asked_for = agent.secrets().clean(asked.message.clone());
     let message = String::clone(&asked_for);
     // Labelled as recorded: the request came before everything else that the run read.

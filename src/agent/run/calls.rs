@@ -6,12 +6,13 @@ use super::turn::{Part, PartState};
 use crate::agent::news::{AllowedCall, DecidedCall, RunNews};
 use crate::agent::shared::Agent;
 use crate::agent::views;
-use crate::call::{End, Execution};
+use crate::call::{End, Execution, Held, Object, Prepared};
 use crate::gate::{Asked, CallContext, CallRecord, Decided, Outcome, Pending, Permit, Running};
 use crate::ledger::{AppendError, Draft};
 use crate::policy::{Session, TaintSource};
 use crate::tools::{Class, ProposedCall};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl RunWalk<'_> {
     /// Handles a group of calls: prepares and decides them in order, commits the decisions
@@ -120,6 +121,12 @@ impl RunWalk<'_> {
     }
 
     async fn prepare(&self, asking: &CallContext<'_>, pending: Pending) -> Decided {
+        if pending.manifest().front().is_some() {
+            // There is nothing to resolve, and no child to hold.
+            let nothing = Held::new(0, Arc::new(|_| {}));
+            let prepared = Prepared { object: Object::Fixed, held: nothing };
+            return self.agent.gate().decide(asking, pending, prepared);
+        }
         match self.agent.launcher().prepare(&pending).await {
             Ok(prepared) => self.agent.gate().decide(asking, pending, prepared),
             Err(error) => {
@@ -134,7 +141,9 @@ impl RunWalk<'_> {
         for permit in permits {
             let launcher = self.agent.launcher().clone();
             started.push(match permit.begin() {
-                Ok((order, running)) => (running, Ok(tokio::spawn(connect::run(launcher, order)))),
+                Ok((order, running)) => {
+                    (running, Ok(tokio::spawn(connect::run(launcher, self.asker(), order))))
+                }
                 Err((running, lapse)) => (running, Err(End::Refused { reason: lapse.to_string() })),
             });
         }

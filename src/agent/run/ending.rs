@@ -112,6 +112,7 @@ impl RunWalk<'_> {
             usage: self.usage,
             models: std::mem::take(&mut self.answered_by),
             ceiling: self.ceiling.clone(),
+            runbook: self.conversation.runbook().map(|runbook| runbook.name.clone()),
             ledger: None,
         };
         let (has_before, mut drafts) = (!before.is_empty(), before);

@@ -2,11 +2,12 @@
 
 use super::state::RunWalk;
 use crate::ledger::payload::{
-    CallProposed, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState, RunRequestPayload,
-    SentForm, StopReason,
+    CallProposed, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState, RequestedRunbook,
+    RunRequestPayload, SentForm, StopReason,
 };
 use crate::ledger::{Draft, Payload};
 use crate::llm::{ModelError, ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, RequestForm, Stop};
+use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits};
@@ -15,7 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 
 impl RunWalk<'_> {
     pub(super) fn request_draft(&self, message: &Clean<String>) -> Draft {
-        self.draft(RunRequestPayload {
+        let runbook = self.conversation.runbook();
+        let draft = self.draft(RunRequestPayload {
             message: String::clone(message),
             calls_max: self.session.budget.unsigned_abs(),
             tools: self.shown_tools(),
@@ -26,8 +28,10 @@ impl RunWalk<'_> {
             source_ip: self.door.source_ip.map(|ip| ip.to_string()),
             via: Some(self.door.via.as_str().to_owned()),
             channel: Some(self.channel),
+            runbook: runbook.map(recorded_runbook),
             secrets: message.found().counts(),
-        })
+        });
+        Draft { runbook: runbook.map(|runbook| runbook.name.clone()), ..draft }
     }
 
     /// The names of the tools offered to the model.
@@ -47,11 +51,12 @@ impl RunWalk<'_> {
 
     /// What the request was made of, next to the conversation.
     fn sent(&self, form: &RequestForm) -> SentForm {
-        let OpaqueOrigin { wire, base_url, model } = form.origin.clone();
+        let OpaqueOrigin { wire, base_url, model, key } = form.origin.clone();
         SentForm {
             wire,
             base_url,
             model,
+            key: Some(key),
             reply_tokens_max: form.reply_tokens_max.map(u64::from),
             context_tokens: u64::from(form.context_tokens),
             streamed: form.is_streamed,
@@ -131,6 +136,17 @@ fn exact(count: u64) -> u64 {
     count.min(crate::types::json::INTEGER_MAX.unsigned_abs())
 }
 
+fn recorded_runbook(given: &GivenRunbook) -> RequestedRunbook {
+    let GivenRunbook { name, sha256, service, text, steps: _ } = given.clone();
+    RequestedRunbook { name, sha256, service, text }
+}
+
+/// The runbook of a recorded request. Its steps are among the replies.
+pub(in crate::agent) fn recalled_runbook(recorded: RequestedRunbook) -> GivenRunbook {
+    let RequestedRunbook { name, sha256, service, text } = recorded;
+    GivenRunbook { name, sha256, service, text, steps: Vec::new() }
+}
+
 /// The parts, unless they are the text and then the calls, as without them.
 fn recorded_parts(reply: &ModelReply) -> Option<Vec<RepliedPart>> {
     if ModelReply::new(reply.text.clone(), reply.calls.clone(), Stop::EndTurn).parts == reply.parts {
@@ -142,11 +158,13 @@ fn recorded_parts(reply: &ModelReply) -> Option<Vec<RepliedPart>> {
         ReplyPart::Call => {
             RepliedPart { call: calls.next().map(|call| call.id.clone()), ..RepliedPart::default() }
         }
-        ReplyPart::Opaque(OpaqueState { origin: OpaqueOrigin { wire, base_url, model }, state, .. }) => {
+        ReplyPart::Opaque(OpaqueState { origin, state, .. }) => {
+            let OpaqueOrigin { wire, base_url, model, key } = origin.clone();
             let opaque = RepliedState {
-                wire: wire.clone(),
-                base_url: base_url.clone(),
-                model: model.clone(),
+                wire,
+                base_url,
+                model,
+                key: Some(key).filter(|key| !key.is_empty()),
                 dropped: state.is_none().then(|| "secret".to_owned()),
                 state: state.clone(),
             };
@@ -165,9 +183,9 @@ pub(in crate::agent) fn recalled_parts(
     let part = |part: RepliedPart| match (part.text_bytes, part.call, part.opaque) {
         (Some(bytes), None, None) => usize::try_from(bytes).ok().map(ReplyPart::Text),
         (None, Some(id), None) => calls.next().filter(|call| call.id == id).map(|_| ReplyPart::Call),
-        (None, None, Some(RepliedState { wire, base_url, model, state, .. })) => {
+        (None, None, Some(RepliedState { wire, base_url, model, key, state, .. })) => {
             let digest = Digest::sha256(state.as_deref().unwrap_or_default().as_bytes());
-            let origin = OpaqueOrigin { wire, base_url, model };
+            let origin = OpaqueOrigin { wire, base_url, model, key: key.unwrap_or_default() };
             Some(ReplyPart::Opaque(OpaqueState { origin, state, digest }))
         }
         _ => None,

@@ -34,7 +34,7 @@ mod fallback;
 mod walk;
 
 pub(super) use calls::taint;
-pub(super) use entries::recalled_parts;
+pub(super) use entries::{recalled_parts, recalled_runbook};
 pub use prompt::SYSTEM;
 pub(super) use state::offer;
 pub(super) use turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun};

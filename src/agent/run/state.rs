@@ -3,6 +3,7 @@
 use super::prompt;
 use super::turn::{Begun, Measured};
 use crate::agent::api::{Step, Usage};
+use crate::agent::front::FrontAsker;
 use crate::agent::news::{RecordedReply, RunNews, VoidReason};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
@@ -121,6 +122,19 @@ impl<'a> RunWalk<'a> {
             Some(receipt) => RunNews::Said(Box::new(RecordedReply { seq: receipt.seq(), ..said })),
             None => RunNews::Void(VoidReason::Unusable),
         });
+    }
+
+    /// The same, for a call that runs in the front.
+    pub(super) fn asker(&self) -> FrontAsker {
+        FrontAsker {
+            agent: self.agent.clone(),
+            principal: self.principal.clone(),
+            door: self.door,
+            run: self.run.clone(),
+            session_id: self.session_id.clone(),
+            session: self.session.clone(),
+            channel: self.channel,
+        }
     }
 
     pub(super) fn asking(&self) -> CallContext<'_> {

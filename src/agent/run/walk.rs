@@ -9,10 +9,11 @@ use crate::agent::news::{RunBegun, RunNews, VoidReason};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::{AppendError, Receipt};
-use crate::llm::{ModelReply, Provider};
+use crate::llm::{ModelReply, Proposer, Provider};
 use crate::policy::Door;
+use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
-use crate::types::{Labelled, RunId, SessionId, clock, limits};
+use crate::types::{Channel, Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// Walks `request` to its reply. Returns after the reply is durable.
@@ -72,6 +73,10 @@ impl RunWalk<'_> {
         let message = self.agent.secrets().clean(request.message);
         self.message.clone_from(&message);
         self.tools_recorded = self.shown_tools();
+        if let Some(runbook) = self.chosen_runbook() {
+            // The operator's own words.
+            self.conversation.give(Labelled::trusted(self.agent.secrets().clean(runbook)));
+        }
         let before = vec![self.request_draft(&message)];
         let next = self.next_ask(self.conversation.bytes().saturating_add(message.len()));
         let (asked, cleared) = self.agent.gate().ask_model(before, next).await?;
@@ -87,6 +92,18 @@ impl RunWalk<'_> {
             Err(AppendError::Full) => self.finish(WalkEnd::full()).await,
             ended => ended,
         }
+    }
+
+    /// The runbook that the message chooses, if a person typed it. What another program or another
+    /// run passes on chooses none.
+    fn chosen_runbook(&self) -> Option<GivenRunbook> {
+        let is_typed = match self.channel {
+            Channel::Http | Channel::Page | Channel::Cli => true,
+            Channel::Mcp | Channel::Telegram | Channel::Hook | Channel::Task | Channel::Delegate => false,
+        };
+        let is_call = self.provider.proposer() == Proposer::Person;
+        let rules = self.agent.gate().rules();
+        rules.bundle.runbooks().chosen(&self.message).filter(|_| is_typed && !is_call)
     }
 
     /// The loop. `open` is a reply to finish first.

@@ -129,6 +129,7 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
         usage: Usage::default(),
         models: Vec::new(),
         ceiling: Ceiling::OPEN,
+        runbook: headers.first().and_then(|header| header.str("runbook")).map(str::to_owned),
         ledger: None,
     };
     for header in &headers {

@@ -207,6 +207,7 @@ fn facts(visitor: &Visitor, run: &RunPage) -> Markup {
             " · "
             (format::time(first.and_then(|header| header.u64("wall_us")).unwrap_or(0))) " · policy "
             code title=(policy) { (format::short(policy, 12)) }
+            @if let Some(runbook) = &run.reply.runbook { " · runbook " code { (format::line(runbook, 64)) } }
             @if let Some(range) = &run.reply.ledger {
                 " · "
                 @if visitor.reading().is_ok() { a href=(link("/ui/audit", &[("q", &format!("run:{id}"))])) { "entries " (range.first) "–" (range.last) } }

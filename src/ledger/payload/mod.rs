@@ -46,12 +46,12 @@ pub use log::{
 pub use power::PowerUsed;
 pub use run::{
     AnswerBy, CallProposed, ModelAskPayload, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState,
-    RunReplyPayload, RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
+    RequestedRunbook, RunReplyPayload, RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
 };
 pub(super) use segments::{dropped, sealed};
 pub use sent::{ContextTrimPayload, SentForm, TrimReason};
 pub use server::{
-    ConfigLoadPayload, ConfigValue, LoadedPolicy, LoadedProgram, LoadedScript, LoadedTool, MountNamed,
-    NameChanges, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RulesDifference, SkippedFolder,
-    StartPayload, StopPayload, ToolRefusal, ToolsLoadPayload,
+    ConfigLoadPayload, ConfigValue, LoadedPolicy, LoadedProgram, LoadedRunbook, LoadedScript, LoadedTool,
+    MountNamed, NameChanges, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RulesDifference,
+    SkippedFolder, StartPayload, StopPayload, ToolRefusal, ToolsLoadPayload,
 };

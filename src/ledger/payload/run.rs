@@ -43,9 +43,26 @@ pub struct RunRequestPayload {
     /// entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// The runbook that the message chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<RequestedRunbook>,
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
+}
+
+/// A runbook as the model of a run was given it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestedRunbook {
+    /// The name of the runbook.
+    pub name: String,
+    /// SHA-256 of its file.
+    pub sha256: Digest,
+    /// The service that the message named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Its text, with the paths of folders and the name of the service.
+    pub text: String,
 }
 
 /// The payload of `model.ask`: a request to a language model, decided before it is sent.
@@ -165,6 +182,10 @@ pub struct RepliedState {
     pub base_url: String,
     /// The model, as configured.
     pub model: String,
+    /// What tells the key from another, or `none`. Absent from earlier entries: the state is not
+    /// sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The state, as the server wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
@@ -285,6 +306,9 @@ pub struct RunReplyPayload {
     /// The ceiling of `run.request`.
     #[serde(skip_serializing_if = "Ceiling::is_open", default)]
     pub ceiling: Ceiling,
+    /// The name of the runbook that the run was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<String>,
 }
 
 /// Who wrote the answer of a run.

@@ -13,6 +13,10 @@ pub struct SentForm {
     pub base_url: String,
     /// The model, as configured.
     pub model: String,
+    /// What tells the key of the request from another, as in an opaque state. Absent from entries
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The bound on the tokens of the reply, if the configuration sets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_tokens_max: Option<u64>,

@@ -72,6 +72,18 @@ pub struct PolicyLoadPayload {
     /// Why the policies of the files are not loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<Vec<String>>,
+    /// Every runbook. Absent without any, and in entries of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbooks: Option<Vec<LoadedRunbook>>,
+}
+
+/// A runbook in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedRunbook {
+    /// The name of the runbook.
+    pub name: String,
+    /// SHA-256 of its file.
+    pub sha256: Digest,
 }
 
 /// A policy in force.
@@ -95,6 +107,9 @@ pub struct RulesDifference {
     /// Whether labels of paths changed.
     #[serde(default)]
     pub labels: bool,
+    /// Changes of runbooks, by their names. Absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbooks: Option<NameChanges>,
 }
 
 /// Names that were added, removed or changed.

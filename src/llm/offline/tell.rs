@@ -3,11 +3,15 @@
 //! A result is JSON text whose shape belongs to other rooms and to the tools. It is read leniently:
 //! missing members are left out, and no content can prevent an answer.
 
-use super::table::SENTENCES;
+use super::absent::since_asked;
+use super::report::{report, shown};
+use super::sentences::sentences;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
+use crate::runbooks::{GivenRunbook, WrittenCall};
 use crate::types::{limits, text};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The reply to a message that is not understood: the message that was likely meant, and help.
 pub(super) fn not_understood(meant: Option<&str>, tools: &[ToolOffer]) -> String {
@@ -22,7 +26,7 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
          Write one or more calls, such as `list_dir(/var/log)`, or one of these sentences.\n\
          A file that does not begin with `/` is one of the logs.",
     );
-    let known = SENTENCES.iter().filter(|sentence| sentence.is_on(tools));
+    let known = sentences().filter(|sentence| sentence.is_on(tools));
     out.extend(known.map(|sentence| format!("\n  {}", sentence.example)));
     if !tools.is_empty() {
         out.push_str("\nAvailable tools:");
@@ -31,11 +35,43 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
     out
 }
 
-/// One line for each result at the end of `messages`, then a line that says that no model wrote
-/// this.
-pub(super) fn results(messages: &[Message]) -> String {
-    let mut lines: Vec<String> = messages.iter().rev().map_while(result).collect();
-    lines.reverse();
+/// Says which runbook is followed, and which of its steps are left out.
+pub(super) fn following(runbook: &GivenRunbook, steps: usize, left: &[WrittenCall]) -> String {
+    let all = steps + left.len();
+    let mut said = match all {
+        0 => format!("runbook {}", runbook.name),
+        _ => format!("runbook {}: {steps} of {all} steps", runbook.name),
+    };
+    if !left.is_empty() {
+        let tools: BTreeSet<&str> = left.iter().map(|call| call.tool.as_str()).collect();
+        let tools: Vec<String> = tools.into_iter().map(|tool| format!("`{tool}`")).collect();
+        said.push_str(&format!(
+            "; left out are those of {}, which is not on or which no policy permits you to call",
+            tools.join(" and ")
+        ));
+    }
+    said
+}
+
+/// One line for each result since a person asked, the words of a runbook after its steps, and a
+/// line that says that no model wrote this.
+pub(super) fn results(messages: &[Message], runbook: Option<&GivenRunbook>) -> String {
+    let since = since_asked(messages);
+    let first = since.iter().position(|message| matches!(message, Message::Reply { .. }));
+    let line = |(at, message): (usize, &Message)| match message {
+        Message::Tool { tool, text, .. } => Some(format!("{}: {}", shown(tool), sentence(tool, text))),
+        // The words about the runbook whose steps these are.
+        Message::Reply { text, .. } if runbook.is_some() => text.clone(),
+        // The one reply that this provider gives after results.
+        Message::Reply { .. } if Some(at) != first => {
+            Some("There is nothing of that name that may be read. This is what there is:".to_owned())
+        }
+        Message::User(_) | Message::Reply { .. } => None,
+    };
+    let mut lines: Vec<String> = since.iter().enumerate().filter_map(line).collect();
+    if let Some(next) = runbook.map(GivenRunbook::after_steps).filter(|next| !next.is_empty()) {
+        lines.push(format!("What the runbook says next:\n{next}"));
+    }
     lines.push(
         "offline provider: no model is configured; these are the results of the calls, without an assessment."
             .to_owned(),
@@ -43,9 +79,10 @@ pub(super) fn results(messages: &[Message]) -> String {
     lines.join("\n")
 }
 
-fn result(message: &Message) -> Option<String> {
+/// The text of a result.
+pub(super) fn result_text(message: &Message) -> Option<&str> {
     match message {
-        Message::Tool { tool, text, .. } => Some(format!("{}: {}", shown(tool), sentence(tool, text))),
+        Message::Tool { text, .. } => Some(text),
         Message::User(_) | Message::Reply { .. } => None,
     }
 }
@@ -61,9 +98,21 @@ fn sentence(tool: &str, text: &str) -> String {
         "list_dir" => listing(&result),
         "read_file" | "tail_file" => contents(&result),
         "search_files" => finds(&result),
-        _ => None,
+        other => report(other, &result),
     };
-    known.unwrap_or_else(|| shown(&plain(&result)))
+    known.unwrap_or_else(|| shown(&members(&result)))
+}
+
+/// The content of a value: a flat object as its members by name, without those that are null.
+fn members(value: &Value) -> String {
+    let is_one = |member: &&Value| member.is_object() || member.is_array();
+    match value {
+        Value::Object(all) if all.len() > 1 && !all.values().any(|member| is_one(&member)) => {
+            let known = all.iter().filter(|(_, member)| !member.is_null());
+            known.map(|(name, member)| format!("{name} {}", plain(member))).collect::<Vec<_>>().join(", ")
+        }
+        other => plain(other),
+    }
 }
 
 /// Says that a call did not run or failed, with the reason if there is one.
@@ -216,13 +265,6 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Untrusted text on one line, printable and bounded.
-fn shown(from: &str) -> String {
-    let head = text::prefix(from, limits::REASON_BYTES_MAX);
-    let mark = if head.len() < from.len() { "…" } else { "" };
-    format!("{}{mark}", text::visible_line(head))
-}
-
 #[cfg(test)]
 mod tests {
     use super::{help, results, sentence};
@@ -253,6 +295,9 @@ mod tests {
         check("read_file", r#"{"decision":"needs_approval"}"#, "waiting for approval");
         check("disk_usage", r#"{"status":"ok","output":"12 GiB\u001b[2J"}"#, "12 GiB\\u{1b}[2J");
         check("disk_usage", "not JSON\nat all", "not JSON\\nat all");
+        let deployed =
+            r#"{"status":"ok","result":{"project":"demo","version":"1.0.1","from":null,"live":true}}"#;
+        check("deploy", deployed, "project demo, version 1.0.1, live true");
     }
 
     #[test]
@@ -260,7 +305,7 @@ mod tests {
         let tool = |text: &str| Message::Tool { call_id: "1".into(), tool: "t".into(), text: text.into() };
         let messages =
             [tool("old"), Message::User("next".into()), tool("\"new\""), tool("{\"a\":\"newer\"}")];
-        let told = results(&messages);
+        let told = results(&messages, None);
         assert!(told.starts_with("t: new\nt: newer\noffline provider: no model is configured"), "{told}");
     }
 

@@ -8,14 +8,20 @@
 //! # Layout
 //!
 //! * `answer`: the answer of a tool, and how it is written.
-//! * `secret_names`: what looks like a secret.
+//! * `secret_names`: what looks like a secret. `line_time`: when a line of a log was written.
+//! * `bus/`: a D-Bus client. `services/`: tools that ask systemd with it.
 //! * `host/`: tools that report on the host.
 //! * The other tools, each in a file with its name.
 
 mod answer;
 mod secret_names;
+mod line_time;
+mod bus;
+mod services;
 pub mod host;
+mod certificate;
 mod http_get;
+mod http_probe;
 mod list_dir;
 mod read_file;
 mod search_files;
@@ -24,12 +30,16 @@ mod file_info;
 mod largest_paths;
 mod read_config;
 
-pub use answer::{Answer, NOT_FOUND, write_answer};
+pub use answer::{Answer, Fitting, NOT_FOUND, stamped, write_answer};
+pub use bus::{BusClient, BusError};
+pub use certificate::{ChainQuestion, judge};
 pub use diff_files::diff_files;
 pub use file_info::file_info;
 pub use http_get::http_get;
+pub use http_probe::http_probe;
 pub use largest_paths::LargestPaths;
 pub use list_dir::list_dir;
 pub use read_config::read_config;
 pub use read_file::read_file;
 pub use search_files::{Search, Skip};
+pub use services::{Told, ask_systemd, count_failed};

@@ -12,7 +12,7 @@
 //! * `paths`, `content`, `hosts`, `sockets`, `secrets`, `groups`: what it grants.
 //! * `output_schema`: what a trusted result looks like.
 //! * `reserved`: names that no tool may have.
-//! * `check`, `raw`, `read`: the file.
+//! * `check`, `raw`, `front`, `read`: the file.
 //! * `tool`: the tool.
 //! * `source`: where the file declares an argument.
 
@@ -33,6 +33,7 @@ pub(super) mod reserved;
 pub(super) mod output_schema;
 pub(super) mod check;
 mod raw;
+mod front;
 mod read;
 pub(super) mod tool;
 mod source;

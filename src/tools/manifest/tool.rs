@@ -13,7 +13,9 @@ use super::script::Script;
 use super::secrets::check_secrets;
 use super::sockets::Connect;
 use super::tree::CodeTree;
-use super::words::{Class, Limits, Modes, Output, ProcView, ResourceSpec, Risk, Runner, Stdin, WriteRoot};
+use super::words::{
+    Class, FrontTool, Limits, Modes, Output, ProcView, ResourceSpec, Risk, Runner, Stdin, WriteRoot,
+};
 use crate::types::{Digest, limits};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -93,7 +95,7 @@ impl Manifest {
     pub fn script(&self) -> Option<&Script> {
         match &self.runner {
             Runner::Program(program) => program.script.as_ref(),
-            Runner::Builtin(_) => None,
+            Runner::Builtin(_) | Runner::Front(_) => None,
         }
     }
 
@@ -133,7 +135,16 @@ impl Manifest {
     /// Whether success is one JSON object on standard output.
     #[must_use]
     pub fn is_structured(&self) -> bool {
-        self.output == Output::Json || matches!(self.runner, Runner::Builtin(_))
+        self.output != Output::Text || !matches!(self.runner, Runner::Program(_))
+    }
+
+    /// The function of the front that it runs, if it runs there.
+    #[must_use]
+    pub fn front(&self) -> Option<FrontTool> {
+        match self.runner {
+            Runner::Front(which) => Some(which),
+            Runner::Builtin(_) | Runner::Program(_) => None,
+        }
     }
 
     /// Whether a call makes its own connections, through PAR's proxy: a program with hosts to
@@ -250,7 +261,7 @@ impl ManifestChecks<'_> {
     }
 
     fn output_schema(&mut self, raw: &RawManifest, runner: Option<&Runner>) -> Option<Option<OutputSchema>> {
-        let is_structured = raw.output == Output::Json || matches!(runner?, Runner::Builtin(_));
+        let is_structured = raw.output != Output::Text || !matches!(runner?, Runner::Program(_));
         self.take(output_schema(raw.output_schema.as_ref(), raw.untrusted_output?, is_structured))
     }
 

@@ -61,6 +61,9 @@ impl Risk {
 pub enum Runner {
     /// A function of PAR, run in the sandboxed child without exec.
     Builtin(Builtin),
+    /// A function of the front. It has no child: it reads PAR's own record, or asks what only the
+    /// front may ask, such as the resolver.
+    Front(FrontTool),
     /// A program, run by descriptor under the child's init.
     Program(Program),
 }
@@ -70,13 +73,16 @@ pub enum Runner {
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the meaning")]
 pub enum Builtin {
+    CertificateFile,
     Connections,
     DiffFiles,
     DiskIo,
     DiskUsage,
+    FailedUnits,
     FileInfo,
     HealthCheck,
     HttpGet,
+    HttpProbe,
     Interfaces,
     LargestPaths,
     ListDir,
@@ -87,6 +93,11 @@ pub enum Builtin {
     ReadConfig,
     ReadFile,
     SearchFiles,
+    ServiceList,
+    ServiceRestart,
+    ServiceStatus,
+    TimerList,
+    TlsCertificate,
 }
 
 impl Builtin {
@@ -109,10 +120,76 @@ impl Builtin {
         Self::ON_HOST.contains(&self)
     }
 
+    /// Whether it asks systemd: its manifest must `connect` it to the system bus, and to nothing
+    /// else. What it says there is PAR's own, so that it may be of class `read`.
+    #[must_use]
+    pub const fn asks_systemd(self) -> bool {
+        matches!(
+            self,
+            Self::FailedUnits
+                | Self::ServiceList
+                | Self::ServiceRestart
+                | Self::ServiceStatus
+                | Self::TimerList
+        )
+    }
+
+    /// Whether it does without the sockets of its manifest: then its result says what is missing.
+    #[must_use]
+    pub const fn does_without_sockets(self) -> bool {
+        matches!(self, Self::HealthCheck)
+    }
+
+    /// Whether it is about one unit: its manifest's resource must be a `Service`.
+    #[must_use]
+    pub const fn is_about_a_service(self) -> bool {
+        matches!(self, Self::ServiceRestart | Self::ServiceStatus)
+    }
+
+    /// Whether it changes what it is about.
+    #[must_use]
+    pub const fn acts(self) -> bool {
+        matches!(self, Self::ServiceRestart)
+    }
+
+    /// How its resource names the one host that it is connected to; `None` if it makes no
+    /// connection to a host.
+    #[must_use]
+    pub const fn sink(self) -> Option<HostForm> {
+        match self {
+            Self::HttpGet | Self::HttpProbe => Some(HostForm::Url),
+            Self::TlsCertificate => Some(HostForm::Host),
+            _ => None,
+        }
+    }
+
     /// Whether it reads below its resource, a folder: its manifest must be `recursive`.
     #[must_use]
     pub const fn reads_below(self) -> bool {
         matches!(self, Self::DiffFiles | Self::LargestPaths | Self::SearchFiles)
+    }
+}
+
+/// The functions of the front that are tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum FrontTool {
+    DnsLookup,
+    Recall,
+    TcpProbe,
+    WhoWasDenied,
+}
+
+impl FrontTool {
+    /// How its resource names a host outside; `None` if no byte of it leaves this host.
+    #[must_use]
+    pub const fn sink(self) -> Option<HostForm> {
+        match self {
+            Self::DnsLookup => Some(HostForm::Name),
+            Self::TcpProbe => Some(HostForm::Host),
+            Self::Recall | Self::WhoWasDenied => None,
+        }
     }
 }
 
@@ -162,6 +239,9 @@ pub enum Output {
     Text,
     /// One JSON object. Anything else is shown as text, and is an error.
     Json,
+    /// What `journalctl -o json` prints, one entry a line. The result is one JSON object with some
+    /// members of each entry.
+    Journal,
 }
 
 /// The content of a program's standard input.
@@ -183,6 +263,10 @@ pub enum Element {
     /// The argument with this name; for the resource, its canonical form. A value that starts with
     /// `-` is refused; an absent argument leaves the element out.
     Argument(String),
+    /// An option with its value, such as `--unit={unit}`: the option as written, up to `=`, and the
+    /// argument. Its value cannot be read as another option. An absent argument leaves the element
+    /// out.
+    Setting(String, String),
 }
 
 /// What a program needs to start.
