@@ -804,6 +804,8 @@ class Run:
 
     def __init__(self, request, system):
         self.tools, self.system, self.message = request["tools"], system, request["message"]
+        if "runbook" in request:
+            self.system += f"\n\n{request['runbook']['words']}\n\n{request['runbook']['text']}"
         self.replies, self.calls, self.results, self.left_out = [], [], {}, set()
 
     def told(self, decision):
@@ -840,8 +842,8 @@ class Run:
             state = None
             for part in reply.get("parts", [{"call": call["id"]} for call in reply["calls"]]):
                 if "opaque" in part:
-                    origin = [part["opaque"][key] for key in ("wire", "base_url", "model")]
-                    is_own = origin == [sent[key] for key in ("wire", "base_url", "model")]
+                    origin = [part["opaque"].get(key, "") for key in ("wire", "base_url", "model", "key")]
+                    is_own = origin == [sent.get(key, "") for key in ("wire", "base_url", "model", "key")]
                     state = part["opaque"].get("state") if is_own else None
                 elif "call" in part:
                     states[part["call"]], state = state, None

@@ -28,10 +28,6 @@ pub struct Conversation {
     labels: DataLabels,
 }
 
-/// The words before a runbook.
-const RUNBOOK: &str = "\
-The operator of this server wrote the following runbook for exactly this message. Follow its steps in their \
-order, as far as they help, and read each result. It permits nothing: each call is checked as ever.";
 /// A result of a call, as it is on the ledger.
 #[derive(Debug)]
 struct KeptResult {
@@ -86,7 +82,7 @@ impl Conversation {
     pub fn give(&mut self, runbook: Labelled<Clean<GivenRunbook>>) {
         let (runbook, labels) = runbook.into_parts();
         let runbook = runbook.into_inner();
-        let text = format!("\n\n{RUNBOOK}\n\n{}", runbook.text);
+        let text = format!("\n\n{}\n\n{}", runbook.words, runbook.text);
         self.labels.add(&labels);
         self.bytes = self.bytes.saturating_add(text.len());
         self.system.push_str(&text);

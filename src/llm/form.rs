@@ -38,16 +38,19 @@ pub struct RequestForm {
 }
 
 /// A form taken apart: the origin, and the numbers.
-pub(super) type FormParts = ([String; 4], (Option<u64>, u64, u64));
+pub(super) type FormParts = (((String, String), (String, String)), (Option<u64>, u64, u64));
 
 impl RequestForm {
     pub(super) fn apart(self) -> FormParts {
         let Self { origin: OpaqueOrigin { wire, base_url, model, key }, reply_tokens_max, .. } = self;
         let flags = u64::from(self.is_streamed) | u64::from(self.is_plain) << 1;
-        ([wire, base_url, model, key], (reply_tokens_max.map(u64::from), u64::from(self.context_tokens), flags))
+        (
+            ((wire, base_url), (model, key)),
+            (reply_tokens_max.map(u64::from), u64::from(self.context_tokens), flags),
+        )
     }
 
-    pub(super) fn whole(([wire, base_url, model, key], numbers): FormParts) -> Self {
+    pub(super) fn whole((((wire, base_url), (model, key)), numbers): FormParts) -> Self {
         let (reply_tokens_max, context_tokens, flags) = numbers;
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         Self {

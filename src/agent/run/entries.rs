@@ -137,14 +137,14 @@ fn exact(count: u64) -> u64 {
 }
 
 fn recorded_runbook(given: &GivenRunbook) -> RequestedRunbook {
-    let GivenRunbook { name, sha256, service, text, steps: _ } = given.clone();
-    RequestedRunbook { name, sha256, service, text }
+    let GivenRunbook { name, sha256, service, words, text, steps: _ } = given.clone();
+    RequestedRunbook { name, sha256, service, words, text }
 }
 
 /// The runbook of a recorded request. Its steps are among the replies.
 pub(in crate::agent) fn recalled_runbook(recorded: RequestedRunbook) -> GivenRunbook {
-    let RequestedRunbook { name, sha256, service, text } = recorded;
-    GivenRunbook { name, sha256, service, text, steps: Vec::new() }
+    let RequestedRunbook { name, sha256, service, words, text } = recorded;
+    GivenRunbook { name, sha256, service, words, text, steps: Vec::new() }
 }
 
 /// The parts, unless they are the text and then the calls, as without them.

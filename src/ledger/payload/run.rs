@@ -61,6 +61,8 @@ pub struct RequestedRunbook {
     /// The service that the message named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// PAR's own words before it.
+    pub words: String,
     /// Its text, with the paths of folders and the name of the service.
     pub text: String,
 }
