@@ -232,8 +232,8 @@ pub(super) const HOST_SENTENCES: [Sentence; 21] = [
         forms: &["[show] [me] [the] errors of|from|in the last hour", "what went wrong in the last hour"],
         means: Either(
             &[SentenceStep {
-                tool: "journal_query",
-                arguments: &[("since", Text("1h")), ("priority", Text("err"))],
+                tool: "journal_search",
+                arguments: &[("since", Text("1h ago")), ("priority", Text("err"))],
             }],
             &Steps(&[SentenceStep {
                 tool: "search_files",
