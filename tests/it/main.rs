@@ -42,6 +42,8 @@ mod upgrade;
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.
 mod stream;
+// What a run comes to on every wire, whole and streamed, whatever is wrong with the server.
+mod outcomes;
 // Models by name, their keys, and which of them is asked.
 mod models;
 // Questions on a terminal are answered there.
@@ -56,10 +58,16 @@ mod crowd;
 mod reload; // as an ordinary user too
 // Decisions are made again from the ledger, and edited ones are found.
 mod replay;
+// Requests to models are built again from the ledger, also by another reader.
+mod rebuilt;
 // Followers of the ledger receive the entries that match.
 mod follow;
+// Runbooks are followed, recorded and checked.
 mod runbooks;
+// Tools are switched on and off with their rules.
 mod switch;
+// The page of ten questions is made and compared.
+mod questions;
 // Tools of the server itself: its record, look-ups and probes.
 mod front; // as an ordinary user too
 mod probes; // as an ordinary user too

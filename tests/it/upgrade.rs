@@ -1,5 +1,6 @@
 //! A newer version on a home that was edited: NEXT decision on shipped files.
 
+use crate::crash::LOGS;
 use crate::support::{TestHome, text};
 use par::types::Digest;
 
@@ -96,6 +97,50 @@ fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed
     );
     home.expect(0, &["init", "--upgrade", "--apply", "--restore", "tools.d/service_restart.toml.disabled"]);
     assert!(home.path("etc/tools.d/service_restart.toml.disabled").is_file());
+}
+
+/// A home of the version that had no rules for models and for the host's figures gets them, with
+/// their cases and tools, from `--upgrade --apply` alone; until then the model is not asked.
+#[test]
+fn an_upgrade_alone_brings_the_rules_for_models_and_for_the_host() {
+    let home = TestHome::init();
+    let tools = home.expect(0, &["tool", "list", "--json"]);
+    let names = tools.lines().map(|line| {
+        let tool: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        tool["name"].as_str().expect("name").to_owned()
+    });
+    let earlier = ["deploy", "health_check", "list_dir", "read_file", "search_files", "tail_file"];
+    let later: Vec<String> = names.filter(|name| !earlier.contains(&name.as_str())).collect();
+    assert!(later.len() >= 10, "{later:?}");
+    let mut new: Vec<String> = later.iter().map(|name| format!("tools.d/{name}.toml")).collect();
+    for rules in ["05-models", "15-host"] {
+        new.extend([format!("policies/{rules}.cedar"), format!("policies/tests/{rules}.toml")]);
+    }
+    for name in &new {
+        shipped_then(&home, name, None);
+        std::fs::remove_file(home.path("etc").join(name)).expect("removed");
+    }
+    // The cases of that version did not speak of the tools.
+    for cases in ["policies/tests/10-read.toml", "policies/tests/90-never.toml"] {
+        let then = "";
+        shipped_then(&home, cases, Some(then));
+        home.add(cases, then);
+    }
+    let explain = ["policy", "explain", "model.ask", "--as", "operator"];
+    let model = "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\n";
+    home.configure(&format!("{model}{LOGS}"));
+    let before = home.par(&explain);
+    assert!(text(&before.stdout).contains("deny"), "{}", text(&before.stdout));
+    let told = home.expect(0, &["init", "--upgrade", "--apply"]);
+    for name in &new {
+        assert!(told.contains(&format!("add      {name}")), "{name}: {told}");
+        assert!(home.path("etc").join(name).is_file(), "{name}");
+    }
+    let after = home.expect(0, &explain);
+    assert!(after.contains("allow") && after.contains("configured-models"), "{after}");
+    home.configure(LOGS);
+    home.expect(0, &["run", "memory_usage()"]);
+    home.expect(0, &["policy", "test"]);
 }
 
 #[test]

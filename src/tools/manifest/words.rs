@@ -153,7 +153,7 @@ impl Builtin {
     }
 
     /// How its resource names the one host that it is connected to; `None` if it makes no
-    /// connection.
+    /// connection to a host.
     #[must_use]
     pub const fn sink(self) -> Option<HostForm> {
         match self {
