@@ -94,7 +94,7 @@ const QUESTIONS: [AskedQuestion; 10] = [
         keep: &[],
         calls: &[("memory_usage", "{}"), ("process_list", r#"{"sort":"memory","limit":5}"#)],
         shows: &["available_percent"],
-        says: "Memory is available, and no process was ended for the lack of it.",
+        says: "Memory is available, and no process was ended for want of it.",
     },
     AskedQuestion {
         title: "What was denied today?",

@@ -89,7 +89,7 @@ fn a_run_keeps_the_runbook_that_it_was_given() {
     home.add("runbooks.d/note.md", NOTE);
     let told = home.par(&["run", "look at the note"]);
     assert_eq!(told.status.code(), Some(4), "{}{}", text(&told.stdout), text(&told.stderr));
-    home.add("runbooks.d/note.md", &NOTE.replace("Tell the operator.", "Tell nobody."));
+    home.add("runbooks.d/note.md", &NOTE.replace("Tell the operator.", "Keep it."));
     let server = home.serve();
     let mut approval = Value::Null;
     // A runbook is part of the rules: under other rules the call is asked about again.
@@ -107,7 +107,7 @@ fn a_run_keeps_the_runbook_that_it_was_given() {
         shown["status"] != "waiting"
     });
     let answer = shown["answer"].as_str().expect("an answer").to_owned();
-    assert!(answer.contains("Tell the operator.") && !answer.contains("Tell nobody."), "{shown}");
+    assert!(answer.contains("Tell the operator.") && !answer.contains("Keep it."), "{shown}");
     assert_eq!(shown["runbook"], "note");
     drop(server);
 }
