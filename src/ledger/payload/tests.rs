@@ -30,6 +30,7 @@ macro_rules! with_payload {
             Kind::ModelAsk => $run::<ModelAskPayload>($($argument),*),
             Kind::ModelReply => $run::<ModelReplyPayload>($($argument),*),
             Kind::ModelError => $run::<ModelErrorPayload>($($argument),*),
+            Kind::ContextTrim => $run::<ContextTrimPayload>($($argument),*),
             Kind::CallDecision => $run::<CallDecisionPayload>($($argument),*),
             Kind::CallForecast => $run::<CallForecastPayload>($($argument),*),
             Kind::CallConnect => $run::<CallConnectPayload>($($argument),*),
@@ -179,6 +180,7 @@ fn members_that_came_later_are_in_the_corpus() {
         (Kind::CallDecision, "host"),
         (Kind::CallDecision, "schema"),
         (Kind::CallDecision, "person"),
+        (Kind::CallDecision, "asked"),
         (Kind::ApprovalRefuse, "person"),
         (Kind::RunReply, "refused"),
     ] {
