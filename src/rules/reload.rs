@@ -151,8 +151,8 @@ impl Reloader {
     ///
     /// `by` asked for it, through that power; `None` is a signal. Returns what changed, after it is
     /// durable: `policy` and `was` (digests), `policies` and `tools` (each `added`, `removed`,
-    /// `changed`), `runbooks`, `groups`, `labels`, `secrets`, `refused`, `not_loaded` (keys of `par.toml` that
-    /// take effect at the next start), `ledger`.
+    /// `changed`), `runbooks`, `groups`, `labels`, `secrets`, `refused`, `not_loaded` (keys of
+    /// `par.toml` that take effect at the next start), `ledger`.
     ///
     /// A refused reload is recorded too, with the reason.
     pub async fn reload(&self, by: Option<(&Principal, Granted)>) -> Result<Value, ReloadError> {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(in crate::cli) struct Explain {
     /// Name of a tool; or a power of the API such as `run`, or `model.ask`, or the number of a
     /// `call.decision` or `model.ask` entry
@@ -283,16 +283,8 @@ pub(in crate::cli) fn ruling_on(
     call: &WrittenCall,
     tainted: bool,
 ) -> Result<Ruling, Fail> {
-    let explain = Explain {
-        tool: call.tool.clone(),
-        arguments: None,
-        who: who.map(str::to_owned),
-        user: None,
-        owner: None,
-        via: None,
-        from: None,
-        tainted,
-    };
+    let explain =
+        Explain { tool: call.tool.clone(), who: who.map(str::to_owned), tainted, ..Explain::default() };
     Ok(explain.asked(config, rules, &call.arguments)?.answer)
 }
 
