@@ -136,7 +136,7 @@ fn known_tools(asker: &FrontAsker, sees_all: bool) -> BTreeSet<String> {
     match sees_all {
         true => gate.rules().catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
         false => {
-            let offered = gate.offered(&asker.principal, &asker.session);
+            let (_, offered) = gate.offered(&asker.principal, &asker.session);
             offered.iter().map(|manifest| manifest.name.clone()).collect()
         }
     }
