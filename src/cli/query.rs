@@ -3,6 +3,9 @@
 //! A query term such as `-kind:x` negates the term and is not a group of short options. Such terms
 //! are marked before clap parses the arguments.
 
+use super::exit::{self, Fail};
+use crate::ledger::payload::ToolsLoadPayload;
+use crate::ledger::{Filter, Kind, Order, ReadError, Reader};
 use std::ffi::OsString;
 
 /// Prefix of a query term that begins with `-`. No argument of a process can contain a NUL.
@@ -38,6 +41,26 @@ pub(super) fn has_separator() -> bool {
 /// Joins the terms to one query, without the marks.
 pub(super) fn join(words: &[String]) -> String {
     words.iter().map(|word| word.strip_prefix(NEGATED).unwrap_or(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Refuses a query for a tool that was not loaded last and that no entry names.
+pub(super) fn check_tools(reader: &Reader, filter: &Filter) -> Result<(), Fail> {
+    if !filter.names_tool() {
+        return Ok(());
+    }
+    let newest = |filter: &Filter| {
+        let (headers, _) = reader.listed(filter, u64::MAX, Order::Descending, 1, usize::MAX)?;
+        Ok::<_, ReadError>(headers.into_iter().next())
+    };
+    let unread = |e: ReadError| Fail::new(exit::UNVERIFIED, e);
+    let load = newest(&Filter::field("kind", Kind::ToolsLoad.as_str())).map_err(unread)?;
+    let load = load.map(|load| reader.entry(load.seq)).transpose().map_err(unread)?.flatten();
+    let load: Option<ToolsLoadPayload> = load.and_then(|load| load.payload());
+    // Without a record of the tools there is nothing to compare with.
+    let Some(load) = load else { return Ok(()) };
+    let known: Vec<String> = load.tools.into_iter().map(|tool| tool.name).collect();
+    let unknown = filter.unknown_tool(&known, |alone| Ok(newest(alone)?.is_some())).map_err(unread)?;
+    unknown.map_or(Ok(()), |unknown| Err(Fail::usage(unknown)))
 }
 
 /// Percent-encodes a value of a query (RFC 3986).

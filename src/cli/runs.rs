@@ -105,6 +105,7 @@ impl RunList {
         let rows = match source {
             RunSource::Server(server) => self.on_server(&server, status, &words)?,
             RunSource::Files(config, ledger) => {
+                query::check_tools(ledger.reader(), &filter)?;
                 let index = if filter.is_empty() { None } else { Some(index(&config)?) };
                 let asked = RunQuery { status, filter, limit: self.limit, ..RunQuery::default() };
                 let page =

@@ -190,12 +190,67 @@ fn describe(config: &Config, name: &str, is_json: bool) -> Result<u8, Fail> {
     let rules = compose::load_rules(config)?;
     let manifest = rules.catalog.find(name).ok_or_else(|| Fail::failed(unknown(config, &rules, name)))?;
     let view = view(manifest);
-    if is_json {
-        show::json(&view)?;
-    } else {
-        show::line(&serde_json::to_string_pretty(&view).map_err(Fail::failed)?)?;
+    match is_json {
+        true => show::json(&view)?,
+        false => page(&view).print(&Screen::stdout())?,
     }
     Ok(exit::OK)
+}
+
+/// The members of a tool for people, in the order in which a person asks: what it is, what it runs,
+/// what it may reach, its limits, its arguments. What a tool does not have is left out.
+fn page(view: &Value) -> Sheet {
+    let mut sheet = Sheet::bare(&[Column::Whole("name"), Column::Words("value")]);
+    let mut put = |name: &str, value: &Value| {
+        let words = plain(value);
+        if !words.is_empty() {
+            sheet.push(vec![name.into(), words.into()]);
+        }
+    };
+    let of = |at: &str| view.pointer(at).unwrap_or(&Value::Null);
+    for name in ["name", "summary", "class", "risk"] {
+        put(name, of(&format!("/{name}")));
+    }
+    for name in ["builtin", "program", "script/name", "script/sha256", "arguments", "stdin", "exec"] {
+        put(&name.replace('/', " "), of(&format!("/runs/{name}")));
+    }
+    for (name, at) in
+        [("on", "/resource"), ("content", "/content"), ("below it", "/recursive"), ("reads", "/read")]
+    {
+        put(name, of(at));
+    }
+    for (name, at) in [("writes", "/write"), ("connects to", "/connect"), ("addresses", "/addresses")] {
+        put(name, of(at));
+    }
+    for name in ["proc", "secrets", "groups"] {
+        put(name, of(&format!("/{name}")));
+    }
+    let trusted = if of("/untrusted_output") == true { "untrusted: it taints the run" } else { "trusted" };
+    put("its output", &Value::from(trusted));
+    let limits = view.as_object().into_iter().flatten().filter(|(name, _)| name.ends_with("_max"));
+    limits.for_each(|(name, limit)| put(name, limit));
+    let required = of("/input/required");
+    for (name, schema) in of("/input/properties").as_object().into_iter().flatten() {
+        let is_required = required.as_array().is_some_and(|all| all.iter().any(|one| one == name));
+        let kind = schema.get("type").or_else(|| schema.get("enum")).map(plain).unwrap_or_default();
+        let needed = if is_required { "required" } else { "optional" };
+        let says = schema.get("description").map(plain).unwrap_or_default();
+        let words = format!("{kind}, {needed}: {says}");
+        put(&format!("argument {name}"), &Value::from(words.trim_end_matches([':', ' '])));
+    }
+    put("digest", of("/digest"));
+    sheet
+}
+
+/// A value as words: a list with commas; nothing for what is absent, empty or false.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null | Value::Bool(false) => String::new(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::String(words) => text::visible_line(words),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => text::visible_line(&other.to_string()),
+    }
 }
 
 /// Says why the tool does not exist, for the owner of the home. A model only learns that it does
@@ -270,6 +325,7 @@ fn element(element: &Element) -> String {
     match element {
         Element::Literal(word) => word.clone(),
         Element::Argument(name) => format!("{{{name}}}"),
+        Element::Setting(option, name) => format!("{option}={{{name}}}"),
     }
 }
 

@@ -133,6 +133,15 @@ pub fn terminal_columns() -> Option<usize> {
     Some(Some(said).filter(|columns| *columns > 0).or_else(named).unwrap_or(80))
 }
 
+/// The height of the terminal that standard output is connected to, in lines; `None` if it is not a
+/// terminal or does not say it.
+#[must_use]
+pub fn terminal_rows() -> Option<usize> {
+    let stdout = io::stdout();
+    let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| stdout.is_terminal())?;
+    Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
+}
+
 /// Which log lines are wanted, such as `info` or `par=debug`: `PAR_LOG`.
 #[must_use]
 pub fn log_filter() -> Option<String> {

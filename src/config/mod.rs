@@ -32,7 +32,8 @@ mod tests;
 
 pub use environment::{
     KEY_VARIABLES, accepted_connection, client_key, is_color_wanted, is_journal, is_on_search_path,
-    known_logs_file, log_filter, log_key_file, notify_socket, passed_sockets, terminal_columns, watchdog_us,
+    known_logs_file, log_filter, log_key_file, notify_socket, passed_sockets, terminal_columns,
+    terminal_rows, watchdog_us,
 };
 pub use error::{ConfigError, ConfigFaults};
 pub use home::{Home, closed_to_others, socket_folders};

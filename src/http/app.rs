@@ -4,8 +4,9 @@ use super::answered::Answered;
 use super::bounds::Bounds;
 use super::ready::Ready;
 use crate::agent::Agent;
-use crate::auth::{Authority, LoginLinks};
-use crate::ledger::{Anchor, Filter, HeaderPage, Index, Order, ReadError};
+use crate::auth::{Authority, LoginLinks, Principal};
+use crate::gate::Sight;
+use crate::ledger::{Anchor, Filter, HeaderPage, Index, Order, QueryError, ReadError};
 use crate::types::{Full, Share, Shares, limits};
 use std::sync::Arc;
 
@@ -50,6 +51,45 @@ impl App {
         }
         let (headers, next) = self.agent.ledger().reader().listed(filter, from, order, limit, scan_max)?;
         Ok(HeaderPage { headers, next, index: None })
+    }
+
+    /// The error of a query for a tool that does not exist and that no entry in its scope names. It
+    /// lists the tools: all of them for a reader of the whole ledger, otherwise those that
+    /// `principal` may use. Blocking.
+    pub(super) fn unknown_tool(
+        &self,
+        filter: &Filter,
+        principal: &Principal,
+        reads_all: bool,
+    ) -> Result<Option<QueryError>, ReadError> {
+        let known = || match reads_all {
+            true => {
+                let catalog = self.agent.gate().rules().catalog;
+                catalog.manifests().map(|manifest| manifest.name.clone()).collect()
+            }
+            false => self.agent.tools(principal).into_iter().map(|tool| tool.name).collect::<Vec<String>>(),
+        };
+        if !filter.names_tool() {
+            return Ok(None);
+        }
+        filter.unknown_tool(&known(), |alone| {
+            Ok(!self.headers(alone, u64::MAX, Order::Descending, 1)?.headers.is_empty())
+        })
+    }
+
+    /// As [`App::unknown_tool`], for a search of the runs in `sight`. Blocking.
+    pub(super) fn unknown_tool_of_runs(
+        &self,
+        filter: &Filter,
+        sight: &Sight,
+        principal: &Principal,
+        reads_all: bool,
+    ) -> Result<Option<QueryError>, ReadError> {
+        if reads_all || !filter.names_tool() {
+            return self.unknown_tool(filter, principal, reads_all);
+        }
+        let own = filter.clone().in_runs_of(self.agent.run_owners(sight)?);
+        self.unknown_tool(&own, principal, reads_all)
     }
 }
 

@@ -46,6 +46,13 @@ impl Caller {
         Ok(self.principal)
     }
 
+    /// Returns the principal, whose powers have not been checked, and whether it may read the whole
+    /// ledger.
+    pub(super) fn reader(&self) -> (Principal, bool) {
+        let reads_all = self.gate.holds(&self.principal, Power::AuditRead, self.door).is_ok();
+        (self.principal.clone(), reads_all)
+    }
+
     /// Returns the objects over which the caller holds `power`.
     pub(super) fn seeing(self, power: Power) -> Result<Sight, Problem> {
         Ok(self.gate.sight(&self.principal, power, self.door())?)

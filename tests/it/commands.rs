@@ -359,3 +359,22 @@ fn all_faults_of_all_rule_files_are_reported_together() {
         assert!(said.contains(fault), "{fault}: {said}");
     }
 }
+
+/// The stranger's stumble 29: without a server the column of calls was empty.
+#[test]
+fn a_list_of_runs_counts_their_calls_without_a_server_too() {
+    let home = TestHome::init();
+    home.expect(0, &["run", "list_dir(/var/log); read_file(/etc/shadow)"]);
+    home.expect(4, &["run", r#"deploy(project="demo", version="1.0.1")"#]);
+    let rows: Vec<serde_json::Value> = home
+        .expect(0, &["runs", "list", "--json"])
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let counts: Vec<_> = rows.iter().map(|row| (row["calls"].as_u64(), row["denied"].as_u64())).collect();
+    assert_eq!(counts, [(Some(1), Some(0)), (Some(2), Some(1))]);
+    assert_eq!(rows[1]["tools"], serde_json::json!(["list_dir", "read_file"]));
+    // A search takes them from the index: both count alike.
+    let found = home.expect(0, &["runs", "list", "shadow", "--json"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(found.trim()).expect("JSON"), rows[1]);
+}

@@ -233,3 +233,49 @@ fn a_file_that_the_tools_user_may_not_read_is_reported_as_that() {
     assert!(said.contains(" deny   host ") && note.contains("`par doctor path FILE`"), "{said}{note}");
     home.expect(0, &["audit", "verify"]);
 }
+
+/// The stranger's stumble 14: `tool:deply` gave an empty table. A tool that does not exist and that
+/// no entry names is refused, with what was meant; a name that a model made up is found.
+#[test]
+fn a_misspelled_tool_in_a_query_is_refused_with_what_was_meant() {
+    let home = TestHome::init();
+    home.expect(0, &["run", "list_dir(/var/log); kernl()"]);
+    let meant = "`tool:deply`: unknown tool `deply`, did you mean `deploy`? expected one of ";
+    for args in [&["audit", "show", "tool:deply"][..], &["runs", "list", "tool:deply"]] {
+        let refused = home.par(args);
+        let said = text(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(meant), "{args:?}: {said}");
+    }
+    assert!(home.expect(0, &["audit", "show", "tool:kernl"]).contains("kernl"));
+    home.expect(0, &["audit", "show", "tool:deploy", "tool:list_*"]);
+
+    let (viewer, asks) = (home.key("sees", "viewer"), home.key("asks", "operator"));
+    let server = home.serve();
+    for path in ["/audit?q=tool:deply", "/runs?q=tool:deply"] {
+        let answer = server.get(&viewer, path);
+        let (status, told) = (answer.status, answer.json());
+        assert!(status == 422 && told["detail"].as_str().is_some_and(|why| why.contains(meant)), "{told}");
+    }
+    // A caller who may not use a tool does not learn of it here either.
+    let answer = server.get(&asks, "/runs?q=tool:deply");
+    let (status, told) = (answer.status, answer.json());
+    let why = told["detail"].as_str().unwrap_or_default();
+    assert!(status == 422 && why.contains("deploy") && !why.contains("service_restart"), "{told}");
+}
+
+/// The stranger's stumble about logs that a host does not have: the answer says which there are.
+#[test]
+fn a_sentence_about_an_absent_log_is_answered_with_what_is_there() {
+    let home = TestHome::init();
+    let logs = home.beside("log");
+    std::fs::create_dir(&logs).expect("folder");
+    std::fs::write(logs.join("mail.log"), "a line\n").expect("file");
+    home.configure(&format!("[paths]\nlogs = \"{}\"\n", logs.display()));
+    let told = home.expect(0, &["run", "errors in nginx"]);
+    assert!(told.contains("nothing of that name") && told.contains("mail.log"), "{told}");
+    let told = home.expect(0, &["run", "errors in mail.log"]);
+    assert!(!told.contains("nothing of that name"), "{told}");
+    // A call is what a person typed, and no more.
+    let told = home.expect(0, &["run", &format!("read_file({}/nginx)", logs.display())]);
+    assert!(!told.contains("nothing of that name") && !told.contains("list_dir"), "{told}");
+}

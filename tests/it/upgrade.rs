@@ -63,7 +63,7 @@ fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed
     let own = read(&home, "policies/entities.toml") + "# mine\n";
     home.add("policies/entities.toml", &own);
     // Removed, and switched on.
-    std::fs::remove_file(home.path("etc/jobs.d/service_restart.pl")).expect("removed");
+    std::fs::remove_file(home.path("etc/tools.d/service_restart.toml.disabled")).expect("removed");
     let off = home.path("etc/tools.d/http_get.toml.disabled");
     std::fs::rename(&off, home.path("etc/tools.d/http_get.toml")).expect("renamed");
 
@@ -73,7 +73,7 @@ fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed
         "update   tools.d/list_dir.toml",
         "differs  tools.d/read_file.toml",
         "\n-wall_ms_max = 9000\n+wall_ms_max = 5000\n",
-        "removed  jobs.d/service_restart.pl",
+        "removed  tools.d/service_restart.toml.disabled",
         "2 files to write; `par init --upgrade --apply`",
     ] {
         assert!(dry.contains(part), "{part:?} in {dry}");
@@ -88,15 +88,15 @@ fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed
     assert_eq!(read(&home, "tools.d/list_dir.toml"), list);
     assert_eq!(read(&home, "tools.d/read_file.toml"), edited);
     assert_eq!(read(&home, "policies/entities.toml"), own);
-    assert!(!home.path("etc/jobs.d/service_restart.pl").exists() && !off.exists());
+    assert!(!home.path("etc/tools.d/service_restart.toml.disabled").exists() && !off.exists());
     home.expect(0, &["policy", "check"]);
     let again = home.expect(0, &["init", "--upgrade"]);
     assert!(
         again.contains("nothing to write") && again.contains("differs  tools.d/read_file.toml"),
         "{again}"
     );
-    home.expect(0, &["init", "--upgrade", "--apply", "--restore", "jobs.d/service_restart.pl"]);
-    assert!(home.path("etc/jobs.d/service_restart.pl").is_file());
+    home.expect(0, &["init", "--upgrade", "--apply", "--restore", "tools.d/service_restart.toml.disabled"]);
+    assert!(home.path("etc/tools.d/service_restart.toml.disabled").is_file());
 }
 
 /// A home of the version that had no rules for models and for the host's figures gets them, with

@@ -19,6 +19,9 @@ const LISTED_PAYLOAD_BYTES_MAX: u64 = 256 << 10;
 /// Runs that one statement reads while it looks for those that a reader may see.
 const CHUNK: usize = 256;
 
+/// Entries that a list without an index reads for one run.
+const COUNTED_ENTRIES_MAX: usize = 2_048;
+
 /// A filter for runs. Every given condition must hold.
 #[derive(Clone, Debug, Default)]
 pub struct RunQuery {
@@ -146,10 +149,26 @@ pub fn list(
     let mut lines: BTreeMap<String, RunLine> =
         lines.unwrap_or_default().into_iter().map(|line| (line.run.clone(), line)).collect();
     let rows = found.into_iter().map(|run| {
-        let line = lines.remove(&run.id);
+        let line = match index {
+            Some(_) => lines.remove(&run.id),
+            None => counted(ledger, &run)?,
+        };
         row(ledger, &names, run, line)
     });
     Ok(RunsPage { rows: rows.collect::<Result<_, _>>()?, covered })
+}
+
+/// The line of a run from its own entries, for a list without an index; `None` if it lasted for so
+/// many entries that a list does not read them.
+fn counted(ledger: &Ledger, run: &KnownRun) -> Result<Option<RunLine>, ReadError> {
+    let last = run.reply.unwrap_or_else(|| ledger.head().size.saturating_sub(1));
+    let span = usize::try_from(last.saturating_sub(run.first).saturating_add(1)).unwrap_or(usize::MAX);
+    if span > COUNTED_ENTRIES_MAX {
+        return Ok(None);
+    }
+    let filter = Filter::field("run", &run.id);
+    let (headers, _) = ledger.reader().listed(&filter, run.first, Order::Ascending, span, span)?;
+    Ok(RunLine::of_headers(&headers))
 }
 
 /// The callers that have begun runs, by their names on the ledger.

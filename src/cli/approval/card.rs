@@ -6,12 +6,16 @@
 //! of it.
 
 use super::words::whole;
-use crate::cli::table::{Screen, told};
+use crate::cli::table::{Screen, fold, told};
 use crate::gate::describe_content;
 use crate::types::clock::Wall;
 use crate::types::text;
 use serde_json::Value;
 
+/// The beginning of each line of a text.
+const TEXT_MARK: &str = "  | ";
+/// The beginning of a line that continues the one above.
+const GOES_ON: &str = "  > ";
 /// Width of the names, in characters.
 const NAME_CHARS: usize = 10;
 
@@ -53,28 +57,98 @@ const ELSEWHERE: [&str; 6] = ["resource", "why", "tainted_by", "session", "call"
 /// The same, of the members of `shown`.
 const SHOWN_ELSEWHERE: [&str; 1] = ["taint"];
 
-/// The card, line by line.
+/// Lines of a text that a short card shows: so many at its start, and so many at its end.
+const TEXT_HEAD: usize = 10;
+const TEXT_TAIL: usize = 5;
+/// The digests that an answer repeats.
+const DIGESTS: [&str; 2] = ["call hash", "card"];
+
+/// The whole card, line by line.
 pub(super) fn lines(approval: &Value, screen: &Screen) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, at) in NAMED {
-        match approval.pointer(at) {
-            Some(Value::String(time)) if TIMES.contains(&name) && screen.columns.is_some() => {
-                let at = Wall::parse(time);
-                lines.push(line(
-                    name,
-                    &at.map_or_else(|| text::visible_line(time), |at| told(at, screen.now)),
-                ));
-            }
-            None | Some(Value::Null | Value::Bool(false)) => {}
-            Some(Value::Array(items)) if items.is_empty() => {}
-            Some(value) => lines.extend(member(name, value)),
+        lines.extend(part(approval, name, at, screen));
+    }
+    folded(lines, screen)
+}
+
+/// The card without the middle of a long script. If something is left out, so are the digests: an
+/// answer is to the whole card, so that a person who has seen less of it has nothing to answer
+/// with.
+pub(super) fn short_lines(approval: &Value, screen: &Screen) -> Vec<String> {
+    let (mut lines, mut is_cut) = (Vec::new(), false);
+    for (name, at) in NAMED {
+        let mut more = part(approval, name, at, screen);
+        if name == "script" {
+            is_cut = cut_text(&mut more);
         }
-        if let Some((_, more)) = AFTER.iter().find(|(after, _)| *after == name) {
-            lines.extend(more(approval));
+        if !(is_cut && DIGESTS.contains(&name)) {
+            lines.extend(more);
         }
-        if name == "sandbox" {
-            lines.extend(unknown_lines(approval));
+    }
+    if is_cut {
+        let id = whole(approval, "/id");
+        lines.push(line("card", &format!("in `par approval show {id} --full`, which leaves nothing out")));
+    }
+    folded(lines, screen)
+}
+
+/// The question and the call, to be read again after a long card.
+pub(super) fn head_lines(approval: &Value, screen: &Screen) -> Vec<String> {
+    let names = ["approval", "question", "tool", "arguments", "on"];
+    let parts = NAMED.into_iter().filter(|(name, _)| names.contains(name));
+    folded(parts.flat_map(|(name, at)| part(approval, name, at, screen)).collect(), screen)
+}
+
+/// Replaces the middle of the text in `lines` by how much it is. Returns whether it did.
+fn cut_text(lines: &mut Vec<String>) -> bool {
+    let Some(start) = lines.iter().position(|line| line.starts_with(TEXT_MARK)) else { return false };
+    let count = lines.iter().skip(start).take_while(|line| line.starts_with(TEXT_MARK)).count();
+    let Some(left_out) = count.checked_sub(TEXT_HEAD + TEXT_TAIL).filter(|left_out| *left_out > 1) else {
+        return false;
+    };
+    let note =
+        format!("  … {left_out} of {count} lines are left out here; the digest above is of all of them");
+    lines.splice(start + TEXT_HEAD..start + count - TEXT_TAIL, [note]);
+    true
+}
+
+/// Folds what is wider than the terminal, so that a card has as many lines as it takes there.
+fn folded(lines: Vec<String>, screen: &Screen) -> Vec<String> {
+    let Some(columns) = screen.columns else { return lines };
+    let fold = |line: String| {
+        let mut pieces = fold(&line, columns).into_iter();
+        let first = pieces.next().unwrap_or_default();
+        let rest = pieces.collect::<String>();
+        let rest = if rest.is_empty() {
+            Vec::new()
+        } else {
+            self::fold(&rest, columns.saturating_sub(GOES_ON.len()))
+        };
+        std::iter::once(first)
+            .chain(rest.into_iter().map(|piece| format!("{GOES_ON}{piece}")))
+            .collect::<Vec<_>>()
+    };
+    lines.into_iter().flat_map(fold).collect()
+}
+
+/// The lines of one member, and of the parts that follow it.
+fn part(approval: &Value, name: &'static str, at: &str, screen: &Screen) -> Vec<String> {
+    let mut lines = Vec::new();
+    match approval.pointer(at) {
+        Some(Value::String(time)) if TIMES.contains(&name) && screen.columns.is_some() => {
+            let at = Wall::parse(time);
+            lines.push(line(name, &at.map_or_else(|| text::visible_line(time), |at| told(at, screen.now))));
         }
+        None | Some(Value::Null | Value::Bool(false)) => {}
+        Some(Value::Array(items)) if items.is_empty() => {}
+        Some(value) => lines.extend(member(name, value)),
+    }
+    if let Some((_, more)) = AFTER.iter().find(|(after, _)| *after == name) {
+        lines.extend(more(approval));
+    }
+    if name == "sandbox" {
+        lines.extend(unknown_lines(approval));
     }
     lines
 }
@@ -90,7 +164,7 @@ pub(super) fn digest(approval: &Value) -> &str {
 fn member(name: &str, value: &Value) -> Vec<String> {
     match value {
         Value::String(words) if words.trim_end().contains('\n') => {
-            let block = words.lines().map(|line| format!("  | {}", text::visible_line(line)));
+            let block = words.lines().map(|line| format!("{TEXT_MARK}{}", text::visible_line(line)));
             std::iter::once(name.to_owned()).chain(block).collect()
         }
         Value::Object(members) if !["arguments"].contains(&name) => members
@@ -168,7 +242,7 @@ fn each<'a>(approval: &'a Value, at: &str) -> impl Iterator<Item = &'a Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{digest, lines};
+    use super::{digest, lines, short_lines};
     use crate::cli::table::Screen;
     use crate::types::clock::Wall;
     use serde_json::json;
@@ -212,6 +286,41 @@ mod tests {
              call hash  aa11\n\
              card       bb22"
         );
+    }
+
+    /// The stranger's stumble 27: the script scrolled the call away. A short card leaves out its
+    /// middle, and then has no digest to answer with (law L5).
+    #[test]
+    fn a_short_card_cannot_be_answered_from() {
+        let script: String = (1..=80).map(|n| format!("echo line {n}\n")).collect();
+        let long = json!({"id": "apr_1", "tool": "deploy", "call_hash": "aa11", "card": "bb22",
+            "shown": {"script": {"name": "d.sh", "sha256": "cc33", "text": script}}});
+        let whole = lines(&long, &screen(None)).join("\n");
+        assert!(whole.contains("line 40\n") && whole.ends_with("card       bb22"), "{whole}");
+        let short = short_lines(&long, &screen(Some(80)));
+        assert!(short.len() < 25, "{short:?}");
+        let short = short.join("\n");
+        for part in
+            ["sha256 cc33", "| echo line 10\n", "65 of 80 lines are left out", "| echo line 80", "--full"]
+        {
+            assert!(short.contains(part), "{part}: {short}");
+        }
+        for not in ["line 11\n", "line 75\n", "aa11", "bb22"] {
+            assert!(!short.contains(not), "{not}: {short}");
+        }
+        // Nothing is left out of a short script, so the digests stay.
+        let few = json!({"card": "bb22", "shown": {"script": {"text": "one\ntwo\n"}}});
+        assert_eq!(short_lines(&few, &screen(Some(80))), lines(&few, &screen(Some(80))));
+    }
+
+    /// Lines of a script are folded, and no character is lost.
+    #[test]
+    fn a_card_is_as_wide_as_the_terminal() {
+        let card = json!({"shown": {"script": {"text": format!("a{}b\nshort\n", " ".repeat(90))}}});
+        let shown = lines(&card, &screen(Some(40)));
+        assert!(shown.iter().all(|line| line.len() <= 40), "{shown:?}");
+        let text: String = shown.iter().skip(1).map(|line| line.get(4..).unwrap_or_default()).collect();
+        assert_eq!(text, format!("a{}bshort", " ".repeat(90)));
     }
 
     fn screen(columns: Option<usize>) -> Screen {

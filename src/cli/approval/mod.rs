@@ -5,6 +5,7 @@
 //!
 //! * `words`: single values
 //! * `card`: what a person is shown
+//! * `pages`: a card that is longer than the terminal
 //! * `confirm`: what a person types
 //! * `refusal`: why an answer was refused
 //! * `source`: where approvals are kept
@@ -13,6 +14,7 @@
 
 mod words;
 mod card;
+mod pages;
 mod confirm;
 mod refusal;
 mod source;
@@ -53,6 +55,9 @@ enum ApprovalCommand {
     Show {
         /// Id of the approval, `apr_…`
         id: String,
+        /// Leave nothing out on a terminal: the whole script, and the digest to answer with
+        #[arg(long)]
+        full: bool,
     },
     /// Approve exactly this call and resume its run
     Approve(Approve),
@@ -78,13 +83,15 @@ impl Approvals {
         };
         match &self.command {
             ApprovalCommand::List { all } => list(&source, *all, is_json),
-            ApprovalCommand::Show { id } => {
+            ApprovalCommand::Show { id, full } => {
                 let approval = source.find(id)?;
-                if is_json {
-                    show::json(&approval)?;
-                } else {
-                    card::lines(&approval, &Screen::stdout()).iter().try_for_each(|line| show::line(line))?;
-                }
+                let screen = Screen::stdout();
+                let lines = match screen.columns {
+                    _ if is_json => return show::json(&approval).map(|()| exit::OK),
+                    Some(_) if !full => card::short_lines(&approval, &screen),
+                    _ => card::lines(&approval, &screen),
+                };
+                lines.iter().try_for_each(|line| show::line(line))?;
                 Ok(exit::OK)
             }
             ApprovalCommand::Approve(approve) => approve.run(source, is_json),
@@ -101,11 +108,14 @@ impl Approve {
     fn run(&self, source: ApprovalSource, is_json: bool) -> Result<u8, Fail> {
         let approval = source.find(&self.answer.id)?;
         refuse_void(&source, &approval)?;
-        // The card is shown even if standard output is for a program.
-        if !is_json {
-            card::lines(&approval, &Screen::stdout()).iter().try_for_each(|line| show::line(line))?;
+        // The whole card is shown, even if standard output is for a program.
+        let screen = Screen::stdout();
+        if !is_json && self.card.is_none() {
+            pages::show(&card::lines(&approval, &screen), &card::head_lines(&approval, &screen))?;
+        } else if !is_json {
+            card::lines(&approval, &screen).iter().try_for_each(|line| show::line(line))?;
         } else if self.card.is_none() {
-            card::lines(&approval, &Screen::stdout()).iter().for_each(|line| show::note(line));
+            card::lines(&approval, &screen).iter().for_each(|line| show::note(line));
         }
         let digest = card::digest(&approval);
         match &self.card {

@@ -64,6 +64,7 @@ impl Show {
             return one(seq, &source, is_json);
         }
         let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?;
+        query::check_tools(&reader, &filter)?;
         let seen = reader.size().map_err(Fail::failed)?;
         let headers = self.newest(&files, &reader, &filter)?;
         let out = Out::stdout(is_json);

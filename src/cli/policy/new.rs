@@ -250,7 +250,7 @@ impl RuleObject {
         }
         let kind =
             IdKind::ALL.into_iter().find(|known| known.as_str().to_lowercase() == kind).ok_or_else(wrong)?;
-        check_id(name).map_err(|e| Fail::usage(format!("`--on {word}`: {e}")))?;
+        kind.check(name).map_err(|e| Fail::usage(format!("`--on {word}`: {e}")))?;
         Ok(Self::Id(kind, name.to_owned()))
     }
 

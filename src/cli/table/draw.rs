@@ -30,6 +30,9 @@ pub(in crate::cli) struct Cell {
     tone: Tone,
 }
 
+/// The widest column of a pipe: one long value does not make each row as long.
+const PIPE_COLUMN_MAX: usize = 60;
+
 /// Rows below the names of their columns.
 #[derive(Debug)]
 pub(in crate::cli) struct Sheet {
@@ -151,8 +154,9 @@ impl Sheet {
 
     pub(in crate::cli) fn lines(&self, screen: &Screen) -> Vec<String> {
         let Some(columns) = screen.columns else {
-            let widths: Vec<usize> = self.wanted(screen, false).iter().map(|(_, content)| *content).collect();
-            return self.drawn(screen, false, &widths);
+            let wanted = self.wanted(screen, false);
+            let width = |(_, content): &(usize, usize)| (*content).min(PIPE_COLUMN_MAX);
+            return self.drawn(screen, false, &wanted.iter().map(width).collect::<Vec<_>>());
         };
         for is_short in [false, true] {
             let wanted = self.wanted(screen, is_short);
@@ -206,7 +210,13 @@ impl Sheet {
             .zip(&self.columns)
             .zip(widths)
             .map(|((cell, column), width)| {
-                (column.lines(cell.text(screen, is_short), *width), cell.tone, *width)
+                let text = cell.text(screen, is_short);
+                let lines = match screen.columns {
+                    Some(_) => column.lines(text, *width),
+                    // A pipe gets every value whole: a longer one moves the rest of its row.
+                    None => text.split('\n').map(str::to_owned).collect(),
+                };
+                (lines, cell.tone, *width)
             })
             .collect();
         let height = cells.iter().map(|(lines, ..)| lines.len()).max().unwrap_or(0);
@@ -301,6 +311,18 @@ mod tests {
             ]
         );
         assert_eq!(drawn(Some(200)), drawn(None));
+    }
+
+    /// The stranger's stumble 29: one long value made each row 230 columns wide.
+    #[test]
+    fn a_long_value_moves_only_its_own_row_in_a_pipe() {
+        let mut table = Sheet::new(&[Column::Cut("what"), Column::Words("why")]);
+        let long = "x".repeat(200);
+        table.push(vec!["short".into(), "one".into()]);
+        table.push(vec![long.clone().into(), "two".into()]);
+        let lines = table.lines(&Screen { columns: None, is_colored: false, now: NOW });
+        let short = format!("short{}one", " ".repeat(57));
+        assert_eq!(lines.get(1..), Some([short, format!("{long}  two")].as_slice()));
     }
 
     /// C5.

@@ -24,4 +24,4 @@ pub(super) use draw::{Cell, Column, Sheet, words};
 pub(super) use screen::Screen;
 pub(super) use tone::Tone;
 pub(super) use when::{span, told};
-pub(super) use width::{width, wrap};
+pub(super) use width::{fold, width, wrap};

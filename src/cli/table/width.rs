@@ -65,6 +65,18 @@ pub(in crate::cli) fn wrap(text: &str, max: usize) -> Vec<String> {
     text.split('\n').flat_map(|line| wrap_line(line, max.max(1))).collect()
 }
 
+/// Breaks a line into pieces of at most `max` columns. Every character stays.
+pub(in crate::cli) fn fold(text: &str, max: usize) -> Vec<String> {
+    let (mut pieces, mut rest) = (Vec::new(), text);
+    while width(rest) > max.max(2) {
+        let piece = head(rest, max.max(2));
+        pieces.push(piece.to_owned());
+        rest = rest.get(piece.len()..).unwrap_or_default();
+    }
+    pieces.push(rest.to_owned());
+    pieces
+}
+
 fn wrap_line(text: &str, max: usize) -> Vec<String> {
     let words = text.trim_start_matches(' ');
     let mut line = " ".repeat((text.len() - words.len()).min(max / 2));
@@ -93,7 +105,7 @@ fn wrap_line(text: &str, max: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, width, wrap};
+    use super::{cut, fold, width, wrap};
 
     #[test]
     fn text_is_cut_to_the_columns_that_it_takes() {
@@ -112,6 +124,18 @@ mod tests {
             assert!(width(&cut) <= max.max(1), "{text}");
         }
         assert_eq!(width("e\u{301}"), 1);
+    }
+
+    #[test]
+    fn a_folded_line_keeps_every_character() {
+        for (text, max, pieces) in [
+            ("", 4, vec![""]),
+            ("a  b  c", 3, vec!["a  ", "b  ", "c"]),
+            ("日本語", 3, vec!["日", "本", "語"]),
+            ("日本", 1, vec!["日", "本"]),
+        ] {
+            assert_eq!(fold(text, max), pieces, "{text}");
+        }
     }
 
     #[test]

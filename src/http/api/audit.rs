@@ -1,7 +1,7 @@
 //! `GET /audit`, also `/audit/entries`, and `GET /audit/entries/{seq}`.
 
 use super::follow::{Follow, wants_events};
-use crate::auth::key_names;
+use crate::auth::{Principal, key_names};
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::blocking::blocking;
@@ -39,7 +39,7 @@ pub(in crate::http) async fn list(
         let follow = Follow::new(app.clone(), principal, door, page.filter, page.after, &headers);
         return streams.answer(app, &reader, follow);
     }
-    let page_json = blocking(move || page.fill(&app)).await?;
+    let page_json = blocking(move || page.fill(&app, &principal)).await?;
     let Some(next) = page_json.get("next").and_then(Value::as_str) else {
         return Ok(Json(page_json).into_response());
     };
@@ -151,7 +151,10 @@ impl EntryQuery {
         Ok(())
     }
 
-    fn fill(&self, app: &App) -> Result<Value, Problem> {
+    fn fill(&self, app: &App, principal: &Principal) -> Result<Value, Problem> {
+        if let Some(unknown) = app.unknown_tool(&self.filter, principal, true)? {
+            return Err(unfit("q", &unknown.to_string()));
+        }
         let from = match (self.order, self.after) {
             (Order::Ascending, None) => Some(0),
             (Order::Ascending, Some(after)) => after.checked_add(1),

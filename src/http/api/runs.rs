@@ -6,6 +6,7 @@ use super::run_events;
 use crate::agent::{RunQuery, RunReply, RunRequest, RunStatus};
 use crate::http::app::App;
 use crate::http::auth::Caller;
+use crate::http::blocking::blocking;
 use crate::http::body::read_json;
 use crate::http::middleware::KeptAlive;
 use crate::http::problem::{Code, Problem};
@@ -64,11 +65,17 @@ pub(in crate::http) async fn list(
     caller: Caller,
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Json<Value>, Problem> {
+    let (principal, reads_all) = caller.reader();
     let sight = caller.seeing(Power::RunRead)?;
     let query = run_query(&asked)?;
     let limit = query.limit;
-    let found = tokio::task::spawn_blocking(move || app.agent.runs(app.index.as_deref(), &sight, &query));
-    let rows = found.await.map_err(Problem::internal)??.rows;
+    let found = blocking(move || {
+        if let Some(unknown) = app.unknown_tool_of_runs(&query.filter, &sight, &principal, reads_all)? {
+            return Err(Problem::new(Code::Invalid, format!("`q`: {unknown}")));
+        }
+        Ok(app.agent.runs(app.index.as_deref(), &sight, &query)?)
+    });
+    let rows = found.await?.rows;
     let next = rows.last().filter(|_| rows.len() == limit).map(|row| row.run.as_str());
     Ok(Json(json!({ "items": rows, "next": next })))
 }

@@ -48,14 +48,25 @@ pub(super) async fn show(
 ) -> Result<Html<String>, Problem> {
     let scope = visitor.reading()?;
     let is_all = matches!(scope, Scope::All);
-    let asked = AuditQuery::read(&asked, is_all);
+    let mut asked = AuditQuery::read(&asked, is_all);
     let (filter, upto, limit) = (asked.filter.clone().unwrap_or_default(), asked.upto, asked.limit);
+    let none = AuditRows { rows: Vec::new(), older: None, size: 0, index: None };
     let found = match &asked.filter {
         Ok(_) => {
-            let app = ui.app.clone();
-            blocking(move || find(&app, &scope.confine(&app, filter)?, upto, limit)).await?
+            let (app, principal) = (ui.app.clone(), visitor.principal().clone());
+            let found = blocking(move || {
+                let filter = scope.confine(&app, filter)?;
+                match app.unknown_tool(&filter, &principal, is_all)? {
+                    Some(unknown) => Ok(Err(unknown)),
+                    None => find(&app, &filter, upto, limit).map(Ok),
+                }
+            });
+            found.await?.unwrap_or_else(|unknown| {
+                asked.filter = Err(unknown);
+                none
+            })
         }
-        Err(_) => AuditRows { rows: Vec::new(), older: None, size: 0, index: None },
+        Err(_) => none,
     };
     let limit = limit.to_string();
     let same = link("/audit/entries", &[("q", &asked.q), ("order", "desc"), ("limit", &limit)]);

@@ -30,12 +30,22 @@ pub(super) async fn show(
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Html<String>, Problem> {
     let sight = visitor.seeing(Power::RunRead)?;
-    let asked = RunsAsked::read(&asked)?;
+    let mut asked = RunsAsked::read(&asked)?;
     let found = if asked.wrong.is_some() {
         RunsPage::default()
     } else {
         let (app, query) = (ui.app.clone(), asked.query.clone());
-        blocking(move || Ok(app.agent.runs(app.index.as_deref(), &sight, &query)?)).await?
+        let (principal, reads_all) = (visitor.principal().clone(), visitor.may(Power::AuditRead));
+        let found = blocking(move || {
+            match app.unknown_tool_of_runs(&query.filter, &sight, &principal, reads_all)? {
+                Some(unknown) => Ok(Err(unknown)),
+                None => Ok(Ok(app.agent.runs(app.index.as_deref(), &sight, &query)?)),
+            }
+        });
+        found.await?.unwrap_or_else(|unknown| {
+            asked.wrong = Some(unknown);
+            RunsPage::default()
+        })
     };
     let size = ui.app.agent.ledger().head().size;
     let same = asked.link("/runs", asked.query.before.as_ref().map(RunId::as_str));

@@ -127,6 +127,32 @@ impl Filter {
         exact.collect::<Option<Vec<_>>>().filter(|runs| !runs.is_empty())
     }
 
+    /// Whether the query asks for a tool.
+    #[must_use]
+    pub fn names_tool(&self) -> bool {
+        self.terms.iter().any(|term| matches!(term.ask, Criterion::Field { name: "tool", .. }))
+    }
+
+    /// The error of a query for a tool that is none of `known` and that no entry names: an empty
+    /// result would hide the mistake. A tool that was removed has entries. `has_entry` says whether
+    /// any entry matches a query.
+    pub fn unknown_tool<E>(
+        &self,
+        known: &[String],
+        has_entry: impl Fn(&Self) -> Result<bool, E>,
+    ) -> Result<Option<QueryError>, E> {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        for term in &self.terms {
+            let Criterion::Field { name: "tool", want } = &term.ask else { continue };
+            let Some(error) = want.unlisted("tool", &known) else { continue };
+            let alone = Term { is_negated: false, ask: term.ask.clone() };
+            if !has_entry(&Self { terms: vec![alone], within: self.within.clone() })? {
+                return Ok(Some(error));
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether the header is of an entry that the query is confined to.
     fn is_within(&self, header: &Header) -> bool {
         self.within.as_ref().is_none_or(|principals| {
@@ -340,6 +366,28 @@ mod tests {
         assert!(printed("status:fine").contains("expected one of ok, error, "), "{}", printed("status:fine"));
         // A query that another version recorded is parsed all the same.
         assert!(Filter::read("kind:later.on decision:maybe", NOW_US).is_ok());
+    }
+
+    /// A misspelled tool is refused, and one that was removed is still found.
+    #[test]
+    fn a_tool_that_nothing_names_is_refused() {
+        let known = ["deploy", "read_file"].map(str::to_owned);
+        let told = |query: &str| {
+            let filter = Filter::parse_at(query, NOW_US).expect("a query");
+            let has = |alone: &Filter| Ok::<bool, ()>(alone.to_string() == "tool:removed");
+            filter.unknown_tool(&known, has).expect("no error").map(|error| error.to_string())
+        };
+        let deply =
+            "`tool:deply`: unknown tool `deply`, did you mean `deploy`? expected one of deploy, read_file";
+        for (query, expect) in [
+            ("tool:deply", Some(deply)),
+            ("tool:read_file -tool:deply", Some(deply)),
+            ("tool:deploy tool:read_* tool:removed kind:anchor deply", None),
+            ("", None),
+        ] {
+            assert_eq!(told(query).as_deref(), expect, "{query}");
+        }
+        assert!(told("tool:x*").is_some_and(|why| why.starts_with("`tool:x*`: unknown tool `x*`")));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::filter::Filter;
 use super::term::{Criterion, Want};
 use super::tokens::ASKED;
 use super::told::KeyNames;
-use crate::ledger::entry::Kind;
+use crate::ledger::entry::{Header, Kind};
 use crate::ledger::read::number;
 use crate::types::{Decision, RefusalClass, RunStatus};
 use rusqlite::types::Value as Cell;
@@ -129,39 +129,77 @@ fn folded(db: &Connection, run: &str) -> Result<Option<RunLine>, rusqlite::Error
         if kind == Some(Kind::RunReply) {
             line.status = row.get::<_, Option<String>>(6)?.unwrap_or_default();
         }
-        folded.add(kind, row)?;
+        let text = |at| row.get::<_, Option<String>>(at);
+        let (call, by, decision, status, tool) = (text(3)?, text(4)?, text(5)?, text(6)?, text(7)?);
+        let [call, by, decision, status, tool] =
+            [&call, &by, &decision, &status, &tool].map(|word| word.as_deref());
+        folded.add(&RunEntry { kind, call, by, decision, status, tool });
     }
     Ok(line.map(|line| folded.into_line(line)))
 }
 
+impl RunLine {
+    /// The line of a run from the headers of its entries, in their order; `None` without its
+    /// request.
+    #[must_use]
+    pub fn of_headers(headers: &[Header]) -> Option<Self> {
+        let asked = headers.iter().find(|header| header.is(Kind::RunRequest))?;
+        let mut folded = Folded::default();
+        for header in headers {
+            let [call, by, decision, status, tool] =
+                ["call", "principal", "decision", "status", "tool"].map(|name| header.str(name));
+            folded.add(&RunEntry { kind: header.known_kind(), call, by, decision, status, tool });
+        }
+        let reply = headers.iter().rev().find(|header| header.is(Kind::RunReply));
+        let status = reply.map_or(Some(RunStatus::Running.as_str()), |reply| reply.str("status"));
+        Some(folded.into_line(Self {
+            run: asked.str("run")?.to_owned(),
+            first: asked.seq,
+            last: headers.last()?.seq,
+            owner: asked.str("principal").unwrap_or_default().to_owned(),
+            status: status.unwrap_or_default().to_owned(),
+            began_us: asked.u64("wall_us").and_then(|us| i64::try_from(us).ok()).unwrap_or_default(),
+            ..Self::default()
+        }))
+    }
+}
+
+/// What the line of a run takes from one entry.
+struct RunEntry<'a> {
+    kind: Option<Kind>,
+    call: Option<&'a str>,
+    by: Option<&'a str>,
+    decision: Option<&'a str>,
+    status: Option<&'a str>,
+    tool: Option<&'a str>,
+}
+
 impl Folded {
-    fn add(&mut self, kind: Option<Kind>, row: &RowRef<'_>) -> Result<(), rusqlite::Error> {
-        let text = |at| row.get::<_, Option<String>>(at);
-        let (call, by, decision, status, tool) = (text(3)?, text(4)?, text(5)?, text(6)?, text(7)?);
-        match kind {
+    fn add(&mut self, entry: &RunEntry<'_>) {
+        let call = || entry.call.unwrap_or_default().to_owned();
+        match entry.kind {
             Some(Kind::CallDecision) => {
-                let made = decision.as_deref().and_then(Decision::parse);
-                let class = made.and_then(|made| RefusalClass::of(made, status.as_deref()));
-                self.decisions.insert(call.clone().unwrap_or_default(), (made, class));
+                let made = entry.decision.and_then(Decision::parse);
+                let class = made.and_then(|made| RefusalClass::of(made, entry.status));
+                self.decisions.insert(call(), (made, class));
                 if class == Some(RefusalClass::Person) {
-                    self.refused.insert(call.unwrap_or_default());
+                    self.refused.insert(call());
                 }
-                self.mark("decision", decision.as_deref());
-                self.mark("status", status.as_deref());
-                if let Some(tool) = tool.filter(|_| made != Some(Decision::Invalid)) {
-                    self.mark("tool", Some(&tool));
-                    self.tools.insert(tool);
+                self.mark("decision", entry.decision);
+                self.mark("status", entry.status);
+                if let Some(tool) = entry.tool.filter(|_| made != Some(Decision::Invalid)) {
+                    self.mark("tool", Some(tool));
+                    self.tools.insert(tool.to_owned());
                 }
             }
-            Some(Kind::CallResult) => self.mark("status", status.as_deref()),
+            Some(Kind::CallResult) => self.mark("status", entry.status),
             // An approval that expired has no principal.
-            Some(Kind::ApprovalRefuse) if by.is_some() => {
+            Some(Kind::ApprovalRefuse) if entry.by.is_some() => {
                 self.mark("status", Some(RefusalClass::Person.as_str()));
-                self.refused.insert(call.unwrap_or_default());
+                self.refused.insert(call());
             }
             _ => {}
         }
-        Ok(())
     }
 
     /// A word that a search finds; it cannot hold the space that separates words.

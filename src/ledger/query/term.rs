@@ -111,15 +111,7 @@ impl Criterion {
             "status" => statuses(),
             _ => return None,
         };
-        if known.iter().any(|known| want.is(known)) {
-            return None;
-        }
-        let shown = text::visible_line(text::prefix(&want.value, limits::SHOWN_BYTES_MAX));
-        let rest = if want.is_start { "*" } else { "" };
-        let meant = nearest(&want.value, known.iter().copied());
-        let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
-        let why = format!("unknown {name} `{shown}{rest}`, {meant}expected one of {}", known.join(", "));
-        Some(QueryError::Word { word: format!("{name}:{shown}{rest}"), why: why.into() })
+        want.unlisted(name, &known)
     }
 
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
@@ -191,6 +183,19 @@ impl Want {
             "*" => Ok(Self { value, is_start: true }),
             _ => Err("a closing quote must be followed by a space or `*`".into()),
         }
+    }
+
+    /// Why no entry can match if the field `name` has only the values `known`.
+    pub(super) fn unlisted(&self, name: &str, known: &[&str]) -> Option<QueryError> {
+        if known.iter().any(|known| self.is(known)) {
+            return None;
+        }
+        let shown = text::visible_line(text::prefix(&self.value, limits::SHOWN_BYTES_MAX));
+        let rest = if self.is_start { "*" } else { "" };
+        let meant = nearest(&self.value, known.iter().copied());
+        let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+        let why = format!("unknown {name} `{shown}{rest}`, {meant}expected one of {}", known.join(", "));
+        Some(QueryError::Word { word: format!("{name}:{shown}{rest}"), why: why.into() })
     }
 
     fn is(&self, value: &str) -> bool {

@@ -7,6 +7,7 @@
 //! # Layout
 //!
 //! * `form`, `meaning`, `table`, `host_table`, `sentences`: the sentences, and what they mean
+//! * `absent`: what is there in place of a file that is not
 //! * `report`, `tell`: answers from results
 //! * `provider`: the provider
 
@@ -15,6 +16,7 @@ mod meaning;
 mod table;
 mod host_table;
 pub(super) mod sentences;
+mod absent;
 mod report;
 mod tell;
 pub(super) mod provider;

@@ -1,5 +1,6 @@
 //! The provider without a model.
 
+use super::absent;
 use super::form::words;
 use super::sentences::{NamedFolders, Understood, meant, understand};
 use super::tell;
@@ -53,9 +54,7 @@ impl Offline {
                 (text.as_str(), follow(runbook, request.tools))
             }
             Some(Message::User(text)) => (text.as_str(), self.to_message(text, request)),
-            Some(Message::Tool { text, .. }) => {
-                (text.as_str(), OfflineReply::Say(tell::results(messages, runbook)))
-            }
+            Some(Message::Tool { text, .. }) => (text.as_str(), self.to_results(messages, request)),
             Some(Message::Reply { .. }) | None => ("", OfflineReply::Say(tell::help(request.tools))),
         };
         // This provider has no protocol: the newest message serves as the request, the rendered
@@ -68,6 +67,31 @@ impl Offline {
             OfflineReply::Follow(text, calls) => proposed(Some(text), calls),
         };
         ModelReply { request_digest, raw: raw.into_bytes(), model, ..reply }
+    }
+
+    /// An answer from the results, or first a listing of what is there, if a sentence names a file
+    /// that is not.
+    fn to_results(&self, messages: &[Message], request: &ModelRequest<'_>) -> OfflineReply {
+        let asked = messages.iter().rev().find_map(|message| match message {
+            Message::User(text) => Some(text.as_str()),
+            Message::Reply { .. } | Message::Tool { .. } => None,
+        });
+        let since = absent::since_asked(messages);
+        let is_first = since.iter().filter(|message| matches!(message, Message::Reply { .. })).count() == 1;
+        let asked = asked.filter(|text| written_calls(text, &RequiredNames(request.tools)).is_none());
+        let is_first = is_first && request.conversation.runbook().is_none();
+        let meant = asked.filter(|_| is_first).map(|text| self.meant(text, request));
+        if let Some(Some(Understood::Calls(calls))) = meant {
+            let results: Vec<&str> = since.iter().filter_map(tell::result_text).collect();
+            if let Some(call) = absent::listing(&calls, &results, &self.folders, request.tools) {
+                return OfflineReply::Propose(vec![call]);
+            }
+        }
+        OfflineReply::Say(tell::results(messages, request.conversation.runbook()))
+    }
+
+    fn meant(&self, text: &str, request: &ModelRequest<'_>) -> Option<Understood> {
+        understand(&words(text), &self.folders, request.tools)
     }
 
     fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> OfflineReply {

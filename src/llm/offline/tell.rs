@@ -3,6 +3,7 @@
 //! A result is JSON text whose shape belongs to other rooms and to the tools. It is read leniently:
 //! missing members are left out, and no content can prevent an answer.
 
+use super::absent::since_asked;
 use super::report::{report, shown};
 use super::sentences::sentences;
 use crate::llm::conversation::Message;
@@ -36,7 +37,11 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
 
 /// Says which runbook is followed, and which of its steps are left out.
 pub(super) fn following(runbook: &GivenRunbook, steps: usize, left: &[WrittenCall]) -> String {
-    let mut said = format!("runbook {}: {steps} of {} steps", runbook.name, steps + left.len());
+    let all = steps + left.len();
+    let mut said = match all {
+        0 => format!("runbook {}", runbook.name),
+        _ => format!("runbook {}: {steps} of {all} steps", runbook.name),
+    };
     if !left.is_empty() {
         let tools: BTreeSet<&str> = left.iter().map(|call| call.tool.as_str()).collect();
         let tools: Vec<String> = tools.into_iter().map(|tool| format!("`{tool}`")).collect();
@@ -48,18 +53,22 @@ pub(super) fn following(runbook: &GivenRunbook, steps: usize, left: &[WrittenCal
     said
 }
 
-/// One line for each result at the end of `messages`, the words of a runbook after its steps, and a
+/// One line for each result since a person asked, the words of a runbook after its steps, and a
 /// line that says that no model wrote this.
 pub(super) fn results(messages: &[Message], runbook: Option<&GivenRunbook>) -> String {
-    let mut lines: Vec<String> = messages.iter().rev().map_while(result).collect();
-    lines.reverse();
-    let said = messages.iter().rev().find_map(|message| match message {
-        Message::Reply { text, .. } => Some(text.clone()),
-        Message::User(_) | Message::Tool { .. } => None,
-    });
-    if let Some(said) = said.flatten().filter(|_| runbook.is_some()) {
-        lines.insert(0, said);
-    }
+    let since = since_asked(messages);
+    let first = since.iter().position(|message| matches!(message, Message::Reply { .. }));
+    let line = |(at, message): (usize, &Message)| match message {
+        Message::Tool { tool, text, .. } => Some(format!("{}: {}", shown(tool), sentence(tool, text))),
+        // The words about the runbook whose steps these are.
+        Message::Reply { text, .. } if runbook.is_some() => text.clone(),
+        // The one reply that this provider gives after results.
+        Message::Reply { .. } if Some(at) != first => {
+            Some("There is nothing of that name that may be read. This is what there is:".to_owned())
+        }
+        Message::User(_) | Message::Reply { .. } => None,
+    };
+    let mut lines: Vec<String> = since.iter().enumerate().filter_map(line).collect();
     if let Some(next) = runbook.map(GivenRunbook::after_steps).filter(|next| !next.is_empty()) {
         lines.push(format!("What the runbook says next:\n{next}"));
     }
@@ -70,9 +79,10 @@ pub(super) fn results(messages: &[Message], runbook: Option<&GivenRunbook>) -> S
     lines.join("\n")
 }
 
-fn result(message: &Message) -> Option<String> {
+/// The text of a result.
+pub(super) fn result_text(message: &Message) -> Option<&str> {
     match message {
-        Message::Tool { tool, text, .. } => Some(format!("{}: {}", shown(tool), sentence(tool, text))),
+        Message::Tool { text, .. } => Some(text),
         Message::User(_) | Message::Reply { .. } => None,
     }
 }
@@ -90,7 +100,19 @@ fn sentence(tool: &str, text: &str) -> String {
         "search_files" => finds(&result),
         other => report(other, &result),
     };
-    known.unwrap_or_else(|| shown(&plain(&result)))
+    known.unwrap_or_else(|| shown(&members(&result)))
+}
+
+/// The content of a value: a flat object as its members by name, without those that are null.
+fn members(value: &Value) -> String {
+    let is_one = |member: &&Value| member.is_object() || member.is_array();
+    match value {
+        Value::Object(all) if all.len() > 1 && !all.values().any(|member| is_one(&member)) => {
+            let known = all.iter().filter(|(_, member)| !member.is_null());
+            known.map(|(name, member)| format!("{name} {}", plain(member))).collect::<Vec<_>>().join(", ")
+        }
+        other => plain(other),
+    }
 }
 
 /// Says that a call did not run or failed, with the reason if there is one.
@@ -273,6 +295,9 @@ mod tests {
         check("read_file", r#"{"decision":"needs_approval"}"#, "waiting for approval");
         check("disk_usage", r#"{"status":"ok","output":"12 GiB\u001b[2J"}"#, "12 GiB\\u{1b}[2J");
         check("disk_usage", "not JSON\nat all", "not JSON\\nat all");
+        let deployed =
+            r#"{"status":"ok","result":{"project":"demo","version":"1.0.1","from":null,"live":true}}"#;
+        check("deploy", deployed, "project demo, version 1.0.1, live true");
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! What is there in place of a file that a sentence names and that is not there.
+//!
+//! A sentence names a log by its short name, such as `errors in nginx`, and hosts differ in which
+//! logs they have. After a call that found nothing, the folder is listed, so that the answer says
+//! which names would have worked. The listing is a call like any other.
+
+use super::sentences::NamedFolders;
+use crate::llm::conversation::Message;
+use crate::llm::provider::ToolOffer;
+use crate::runbooks::WrittenCall;
+use crate::tools::builtin::NOT_FOUND;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The tool that lists a folder.
+const LIST: &str = "list_dir";
+/// Names that the listing has.
+const NAMES_MAX: usize = 50;
+
+/// The listing that follows `results`, those of `calls`, if one of these found nothing at its path.
+pub(super) fn listing(
+    calls: &[WrittenCall],
+    results: &[&str],
+    folders: &NamedFolders,
+    offered: &[ToolOffer],
+) -> Option<WrittenCall> {
+    let is_offered = offered.iter().any(|tool| tool.name == LIST);
+    let (call, _) = calls.iter().zip(results).find(|(_, text)| is_offered && is_absent(text))?;
+    let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
+    let path = Path::new(arguments.get("path")?.as_str()?);
+    let named = [&folders.logs, &folders.workspace].into_iter().map(AsRef::as_ref);
+    let folder = named.filter(|folder: &&Path| path.starts_with(folder)).next().or_else(|| path.parent())?;
+    let is_other = folder != path;
+    let arguments = json!({ "path": folder.to_str()?, "limit": NAMES_MAX }).to_string();
+    is_other.then(|| WrittenCall { tool: LIST.to_owned(), arguments })
+}
+
+/// Whether the rules allowed the call, and there was nothing for it.
+fn is_absent(result: &str) -> bool {
+    let told: Value = serde_json::from_str(result).unwrap_or_default();
+    let is = |name: &str, expect: &str| told.get(name).and_then(Value::as_str) == Some(expect);
+    is("decision", "allow") && is("error", NOT_FOUND)
+}
+
+/// The messages after the last one of a person.
+pub(super) fn since_asked(messages: &[Message]) -> &[Message] {
+    let asked = messages.iter().rposition(|message| matches!(message, Message::User(_)));
+    asked.and_then(|at| messages.get(at + 1..)).unwrap_or(messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NamedFolders, WrittenCall, listing};
+    use crate::llm::ToolOffer;
+
+    #[test]
+    fn only_an_allowed_call_that_found_nothing_is_followed_by_a_listing() {
+        let folders = NamedFolders { logs: "/var/log".into(), workspace: "/srv/w".into() };
+        let offer = |name: &str| ToolOffer {
+            name: name.to_owned(),
+            summary: String::new(),
+            input: serde_json::json!({}),
+        };
+        let absent = r#"{"decision":"allow","status":"error","error":"not permitted or not found"}"#;
+        let denied = r#"{"decision":"deny","status":"refused","error":"not permitted or not found"}"#;
+        let check = |path: &str, result: &str, offered: &str, expect: Option<&str>| {
+            let arguments = format!("{{\"path\":\"{path}\"}}");
+            let call = WrittenCall { tool: "read_file".to_owned(), arguments };
+            let found = listing(&[call], &[result], &folders, &[offer(offered)]);
+            let folder = found.map(|call| call.arguments);
+            let expect = expect.map(|folder| format!("{{\"path\":\"{folder}\",\"limit\":50}}"));
+            assert_eq!(folder, expect, "{path} {result}");
+        };
+        check("/var/log/nginx/error.log", absent, "list_dir", Some("/var/log"));
+        check("/srv/w/demo/current/VERSION", absent, "list_dir", Some("/srv/w"));
+        check("/opt/x/y", absent, "list_dir", Some("/opt/x"));
+        check("/var/log", absent, "list_dir", None);
+        check("/var/log/nginx", absent, "read_file", None);
+        check("/var/log/nginx", denied, "list_dir", None);
+        check("/var/log/nginx", r#"{"decision":"allow","status":"ok"}"#, "list_dir", None);
+    }
+}
