@@ -206,7 +206,7 @@ async fn the_system_prompt_is_read_from_the_ledger() {
     assert!(system_prompt(&home.ledger, size, digest("unknown")).is_err());
 }
 
-/// A server that refuses a request as too long gets it once more without the old results. Nothing
+/// A server that refuses a request as too long gets it again without the old results. Nothing
 /// else is left out, and a second refusal ends the run.
 #[test]
 fn a_refusal_because_of_the_length_leaves_out_old_results_once() {
