@@ -21,12 +21,12 @@ mod denied;
 use answer::FrontAnswer;
 pub(super) use asker::FrontAsker;
 
-use crate::call::{Connection, Connections, End, Execution};
+use crate::call::{Connections, End, Execution};
 use crate::gate::Order;
 use crate::tools::FrontTool;
-use crate::tools::builtin::{Answer, stamped, write_answer};
+use crate::tools::builtin::{stamped, write_answer};
 use crate::types::json::parse_strict;
-use crate::types::{DataLabels, clock, limits};
+use crate::types::{clock, limits};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::timeout;
