@@ -158,7 +158,7 @@ fn the_newest_entries_are_verified_alone() {
 /// verify more.
 #[test]
 fn what_was_verified_before_is_not_read_again_but_for_the_newest() {
-    let home = LedgerHome::filled(6_000);
+    let home = LedgerHome::filled(3_000);
     let mark = home.files().verified();
     let change = |seq: u64, what: &str| {
         home.db()
@@ -180,11 +180,11 @@ fn what_was_verified_before_is_not_read_again_but_for_the_newest() {
     assert_eq!(std::fs::read_to_string(&mark).expect("mark"), line(&home, size), "verified to the end");
     // An entry that was verified, and is not among the newest.
     let body: Vec<u8> =
-        home.db().query_row("SELECT body FROM payload WHERE seq = 1000", [], |row| row.get(0)).expect("body");
+        home.db().query_row("SELECT body FROM payload WHERE seq = 500", [], |row| row.get(0)).expect("body");
     let body = format!("x'{}'", body.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
-    change(1_000, "x'7b7d'");
+    change(500, "x'7b7d'");
     assert_eq!(act(), Ok(()), "a server or `par audit verify` finds it");
-    change(1_000, &body);
+    change(500, &body);
     for bad in [
         String::new(),
         "garbled".to_owned(),
@@ -196,22 +196,22 @@ fn what_was_verified_before_is_not_read_again_but_for_the_newest() {
         assert_eq!(act(), Ok(()));
         assert_eq!(std::fs::read_to_string(&mark).expect("mark"), line(&home, size), "{bad}");
         let copy = home.copy();
-        copy.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 1000;").expect("changed");
+        copy.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 500;").expect("changed");
         std::fs::write(copy.files().verified(), &bad).expect("mark");
         let ledger = copy.open();
         assert!(ledger.verify_to_act().is_err(), "{bad}");
-        assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(1_000), "{bad}");
+        assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(500), "{bad}");
     }
     // What is new, and what is among the newest.
-    std::fs::write(&mark, line(&home, 900)).expect("mark");
-    change(1_000, "x'7b7d'");
-    assert_eq!(act(), Err(Some(1_000)));
-    let home = LedgerHome::filled(6_000);
+    std::fs::write(&mark, line(&home, 400)).expect("mark");
+    change(500, "x'7b7d'");
+    assert_eq!(act(), Err(Some(500)));
+    let home = LedgerHome::filled(3_000);
     let ledger = home.open();
     ledger.verify_to_act().expect("sound");
-    home.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 4500;").expect("changed");
+    home.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 2500;").expect("changed");
     assert!(ledger.verify_to_act().is_err());
-    assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(4_500));
+    assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(2_500));
 }
 
 /// The mark of a ledger that was verified up to `size`.
