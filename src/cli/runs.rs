@@ -8,13 +8,15 @@ use crate::agent::{self, RunQuery, RunReply, RunRequest, RunStatus};
 use crate::auth::{self, Role};
 use crate::config::{Config, Home};
 use crate::gate::Approval;
+use crate::http::admin::{self, Operation};
 use crate::ledger::payload::RunRequestPayload;
-use crate::ledger::{Filter, Index, Ledger};
+use crate::ledger::{Filter, Index, KeysBy, Ledger};
 use crate::policy::Door;
 use crate::types::{RunId, limits, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PastRuns {
@@ -42,7 +44,7 @@ pub(super) struct RunList {
 
 #[derive(Debug, Args)]
 pub(super) struct One {
-    /// Id of the run, `run_…`
+    /// Id of the run, `run_…`, or `latest`
     run: String,
     #[command(flatten)]
     place: ServerPlace,
@@ -56,6 +58,9 @@ struct ServerPlace {
     url: Option<String>,
 }
 
+/// The newest run that the caller may read.
+const LATEST: &str = "latest";
+
 /// What a list over `par.sock` may leave out: the socket shows a user what the role of that user
 /// may read, and an operator reads only own runs.
 const MAYBE_MORE: &str = "par: these are the runs that you may read through `par.sock`; runs of others may be missing: \
@@ -65,6 +70,9 @@ const MAYBE_MORE: &str = "par: these are the runs that you may read through `par
 /// Where runs are read from.
 enum RunSource {
     Server(Box<Server>),
+    /// The server of a home behind `par.sock`, and the folder of its data: approvals are read
+    /// through the admin socket there.
+    Asking(Box<Server>, PathBuf),
     /// The files of a home, on which no server runs.
     Files(Box<Config>, Ledger),
 }
@@ -85,7 +93,10 @@ impl ServerPlace {
             return Ok(RunSource::Server(Box::new(Server::at(&url)?.checked()?)));
         }
         if let Some(server) = Server::of_home(&home)? {
-            return Ok(RunSource::Server(Box::new(server)));
+            return Ok(match server.is_ask_socket() {
+                true => RunSource::Asking(Box::new(server), home.data),
+                false => RunSource::Server(Box::new(server)),
+            });
         }
         let config = compose::load(home)?;
         // Only the owner of the home reads its files.
@@ -103,13 +114,19 @@ impl RunList {
         let source = self.place.open(home)?;
         let is_ask_socket = source.is_ask_socket();
         let rows = match source {
-            RunSource::Server(server) => self.on_server(&server, status, &words)?,
+            RunSource::Server(server) | RunSource::Asking(server, _) => {
+                self.on_server(&server, status, &words)?
+            }
             RunSource::Files(config, ledger) => {
                 query::check_tools(ledger.reader(), &filter)?;
                 let index = if filter.is_empty() { None } else { Some(index(&config)?) };
                 let asked = RunQuery { status, filter, limit: self.limit, ..RunQuery::default() };
                 let page =
                     agent::list_runs(&ledger, index.as_ref(), &asked, |_| true).map_err(Fail::failed)?;
+                if page.rows.is_empty() {
+                    let names = auth::key_names_of(&compose::files(&config));
+                    query::check_names(ledger.reader(), &names, KeysBy::Name, &asked.filter)?;
+                }
                 page.rows.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Fail::failed)?
             }
         };
@@ -179,7 +196,7 @@ fn table(rows: &[Value]) -> Result<(), Fail> {
             message.trim_end_matches(": ").into(),
         ]);
     }
-    table.print(&screen)
+    table.print_or(&screen, "par: no run matches")
 }
 
 /// The names of a ceiling.
@@ -198,18 +215,39 @@ fn word(value: &Value, at: &str) -> String {
 }
 
 impl One {
+    /// The run that is meant, and where it is read from.
+    fn find(&self, home: Home) -> Result<(RunId, RunSource), Fail> {
+        if self.run != LATEST {
+            let id = self.id()?;
+            return Ok((id, self.place.open(home)?));
+        }
+        let source = self.place.open(home)?;
+        let rows = match &source {
+            RunSource::Server(server) | RunSource::Asking(server, _) => {
+                let page = server.ask("/runs?limit=1", None)?;
+                page.get("items").cloned().unwrap_or_default()
+            }
+            RunSource::Files(_, ledger) => {
+                let asked = RunQuery { limit: 1, ..RunQuery::default() };
+                let page = agent::list_runs(ledger, None, &asked, |_| true).map_err(Fail::failed)?;
+                serde_json::to_value(page.rows).map_err(Fail::failed)?
+            }
+        };
+        let id = rows.pointer("/0/run").and_then(Value::as_str).and_then(RunId::parse);
+        Ok((id.ok_or_else(|| Fail::failed("there is no run yet"))?, source))
+    }
+
     fn id(&self) -> Result<RunId, Fail> {
         RunId::parse(&self.run).ok_or_else(|| {
             let shown = text::visible_line(text::prefix(&self.run, limits::SHOWN_BYTES_MAX));
             Fail::usage(format!(
-                "`{shown}` is not the id of a run, expected `run_…`: `par runs list` shows the ids"
+                "`{shown}` is not the id of a run, expected `run_…` or `{LATEST}`: `par runs list` shows the ids"
             ))
         })
     }
 
     fn show(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
-        let id = self.id()?;
-        let source = self.place.open(home)?;
+        let (id, source) = self.find(home)?;
         let found = source.find(&id)?;
         if is_json {
             show::json(&found)?;
@@ -230,8 +268,9 @@ impl One {
         put("message", word(&asked, "/message").into());
         put("tools", found.ceiling.names().map(listed).unwrap_or_default().into());
         put("limit", found.limit.clone().unwrap_or_default().into());
-        put("cost", cost(&found, &asked).into());
-        source.approvals(&id)?.iter().for_each(|approval| put("approval", answered(approval).into()));
+        let approvals = source.approvals(&id)?;
+        put("cost", cost(&found, &asked, !approvals.is_empty()).into());
+        approvals.iter().for_each(|approval| put("approval", answered(approval).into()));
         if let Some(ledger) = &found.ledger {
             let range = format!("{} to {}: par audit show run:{id}", ledger.first, ledger.last);
             put("entries", range.into());
@@ -243,12 +282,11 @@ impl One {
     }
 
     fn rerun(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
-        let id = self.id()?;
-        let source = self.place.open(home)?;
+        let (id, source) = self.find(home)?;
         let message = source.message(&id)?;
         let tools = source.find(&id)?.ceiling;
         match source {
-            RunSource::Server(server) => {
+            RunSource::Server(server) | RunSource::Asking(server, _) => {
                 let body = json!({ "message": message, "tools": tools });
                 reply::print(&server.run("/agent/run", &body)?, is_json)
             }
@@ -268,7 +306,7 @@ impl One {
 impl RunSource {
     fn find(&self, id: &RunId) -> Result<RunReply, Fail> {
         match self {
-            Self::Server(server) => {
+            Self::Server(server) | Self::Asking(server, _) => {
                 let found = server.ask(&format!("/runs/{id}"), None)?;
                 serde_json::from_value(found).map_err(Fail::failed)
             }
@@ -281,7 +319,7 @@ impl RunSource {
     /// The run as a list shows it, and its message.
     fn asked(&self, id: &RunId, found: &RunReply) -> Result<Value, Fail> {
         match self {
-            Self::Server(server) => {
+            Self::Server(server) | Self::Asking(server, _) => {
                 let page =
                     server.ask(&format!("/runs?limit=1&q={}", query::encoded(&format!("run:{id}"))), None)?;
                 Ok(page.pointer("/items/0").cloned().unwrap_or_default())
@@ -308,7 +346,7 @@ impl RunSource {
         let found = self.find(id)?;
         let asked = self.asked(id, &found)?;
         let shown = asked.get("message").and_then(Value::as_str);
-        let Self::Server(server) = self else {
+        let (Self::Server(server) | Self::Asking(server, _)) = self else {
             return shown
                 .map(str::to_owned)
                 .ok_or_else(|| Fail::failed(format!("the message of {id} was erased")));
@@ -338,15 +376,12 @@ impl RunSource {
     }
 
     fn is_ask_socket(&self) -> bool {
-        matches!(self, Self::Server(server) if server.is_ask_socket())
+        matches!(self, Self::Asking(..))
     }
 
     /// The approvals that the run asked for, as far as this caller may see them.
     fn approvals(&self, id: &RunId) -> Result<Vec<Value>, Fail> {
         let mut found = Vec::new();
-        if self.is_ask_socket() {
-            return Ok(found);
-        }
         let mut next = Some(0);
         while let Some(after) = next {
             let page = match self {
@@ -354,6 +389,14 @@ impl RunSource {
                     Err(fail) if fail.code == exit::DENIED => return Ok(found),
                     page => page?,
                 },
+                // A user whom the socket refuses sees the run without its approvals.
+                Self::Asking(_, data) => {
+                    let asked = json!({ "op": Operation::ApprovalList.as_str(), "after": after });
+                    match admin::call(data, &asked) {
+                        Err(_) => return Ok(found),
+                        Ok(page) => page,
+                    }
+                }
                 Self::Files(_, ledger) => {
                     let page = Approval::list(ledger, None, after, limits::PAGE_ITEMS, |_| true);
                     let (items, next) = page.map_err(Fail::failed)?;
@@ -382,12 +425,14 @@ fn answered(approval: &Value) -> String {
     format!("{} {}{by}{reason}", word(approval, "/id"), word(approval, "/state"))
 }
 
-/// What the model used, and the time from the request to the reply.
-fn cost(found: &RunReply, asked: &Value) -> String {
+/// What the model used, and the time from the request to the reply, most of which may be that of a
+/// person.
+fn cost(found: &RunReply, asked: &Value, has_waited: bool) -> String {
     let usage = &found.usage;
     let time = |at: &str| asked.pointer(at).and_then(Value::as_u64);
     let took = time("/ended_us").zip(time("/started_us")).map(|(end, start)| span(end.saturating_sub(start)));
-    let took = took.map_or_else(String::new, |took| format!(", {took}"));
+    let with = if has_waited { " from the request to the reply, with the time for the approval" } else { "" };
+    let took = took.map_or_else(String::new, |took| format!(", {took}{with}"));
     let (read, written) = (usage.input_tokens, usage.output_tokens);
     let replies = match usage.model_calls {
         1 => "1 reply".to_owned(),

@@ -26,13 +26,15 @@ pub enum Operation {
     AuditRedact,
     /// Record an export.
     AuditExport,
+    /// Verify an entry that a reader of the files found damaged.
+    LedgerCheck,
     /// Load the rules on disk.
     Reload,
 }
 
 impl Operation {
     /// Every operation, in the order of the error message.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::KeyCreate,
         Self::KeyList,
         Self::KeyRevoke,
@@ -42,6 +44,7 @@ impl Operation {
         Self::LoginCreate,
         Self::AuditRedact,
         Self::AuditExport,
+        Self::LedgerCheck,
         Self::Reload,
     ];
 
@@ -58,6 +61,7 @@ impl Operation {
             Self::LoginCreate => "login.create",
             Self::AuditRedact => "audit.redact",
             Self::AuditExport => "audit.export",
+            Self::LedgerCheck => "ledger.check",
             Self::Reload => "reload",
         }
     }

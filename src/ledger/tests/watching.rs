@@ -104,6 +104,24 @@ fn a_damaged_ledger_takes_no_new_work() {
     assert!(home.audit().verdict.holds());
 }
 
+/// A list has its line for an entry whose header cannot be read, from the index too.
+#[test]
+fn an_unreadable_header_has_its_place_in_a_list() {
+    let home = LedgerHome::filled(20);
+    home.db().execute_batch("UPDATE entry SET header = x'7b' WHERE seq = 6;").expect("changed");
+    let reader = crate::ledger::Reader::open(&home.files().ledger()).expect("opened");
+    let listed = |query: &str| {
+        let filter = crate::ledger::Filter::parse(query).expect("a query");
+        let order = crate::ledger::Order::Ascending;
+        let (found, _) = reader.listed(&filter, 0, order, 100, 100).expect("a list");
+        found.iter().map(|header| (header.seq, header.is_unreadable())).collect::<Vec<_>>()
+    };
+    assert_eq!(listed("seq:5-7"), [(5, false), (6, true), (7, false)]);
+    assert!(listed("").contains(&(6, true)));
+    assert!(!listed("kind:call.result").contains(&(6, true)));
+    assert_eq!(reader.met_damage(), Some(6));
+}
+
 /// The thread finds a change that is made while it runs, and says so once.
 #[test]
 fn the_thread_finds_a_change_while_the_ledger_grows() {
