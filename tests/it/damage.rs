@@ -313,7 +313,7 @@ fn the_files_are_read_too(home: &TestHome, asked: u64) {
     std::fs::remove_file(&file).expect("removed");
 }
 
-/// A read of the files beside a server is heard by the server.
+/// The server hears of what a command read in the files.
 #[test]
 fn what_a_command_reads_beside_the_server_makes_it_read_only() {
     let home = TestHome::init();
