@@ -92,11 +92,9 @@ fn connect_to(home: &TestHome, socket: &str) {
     }
 }
 
-/// H22 and C5: states, numbers and times come out; descriptions, environments and command lines do
-/// not, and a word that is not one of systemd's states does not either.
-#[test]
-fn what_systemd_says_of_units_is_a_closed_list() {
-    let Some((home, bus)) = reading_home() else { return };
+/// A service that runs, one that failed, one in a state that systemd does not have, and a timer;
+/// with secrets where units hold them.
+fn units_with_secrets() -> Vec<FakeUnit> {
     let mut web = nginx();
     web.aliases = &["web.service"];
     web.properties = vec![
@@ -130,7 +128,15 @@ fn what_systemd_says_of_units_is_a_closed_list() {
         ("NextElapseUSecMonotonic", FakeValue::Long(0)),
         ("Result", FakeValue::Text("success")),
     ];
-    bus.manager(vec![web, sick, odd, timer], &[]);
+    vec![web, sick, odd, timer]
+}
+
+/// H22 and C5: states, numbers and times come out; descriptions, environments and command lines do
+/// not, and a word that is not one of systemd's states does not either.
+#[test]
+fn what_systemd_says_of_units_is_a_closed_list() {
+    let Some((home, bus)) = reading_home() else { return };
+    bus.manager(units_with_secrets(), &[]);
     let told = |tool: &str, arguments: Value| {
         let step = step(&home, tool, &arguments);
         assert_eq!(step["status"], "ok", "{tool}: {step}");

@@ -12,7 +12,7 @@ const INTERPRETERS: [&str; 13] =
 /// A line for each thing to know about a tool with this command and these grants. `class` is the
 /// one in the manifest.
 pub(super) fn lines(elements: &[String], reads: &[FoundPlace], class: &str) -> Vec<String> {
-    let program = elements.first().map(|program| Path::new(program)).and_then(Path::file_name);
+    let program = elements.first().map(Path::new).and_then(Path::file_name);
     let program = program.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let is_interpreter = INTERPRETERS.contains(&program.as_str()) || program.starts_with("python");
     let has_argument = elements.iter().any(|element| element.starts_with('{'));

@@ -28,8 +28,8 @@ pub(super) fn listing(
     let (call, _) = calls.iter().zip(results).find(|(_, text)| is_offered && is_absent(text))?;
     let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
     let path = Path::new(arguments.get("path")?.as_str()?);
-    let named = [&folders.logs, &folders.workspace].into_iter().map(AsRef::as_ref);
-    let folder = named.filter(|folder: &&Path| path.starts_with(folder)).next().or_else(|| path.parent())?;
+    let mut named = [&folders.logs, &folders.workspace].into_iter().map(AsRef::as_ref);
+    let folder = named.find(|folder: &&Path| path.starts_with(folder)).or_else(|| path.parent())?;
     let is_other = folder != path;
     let arguments = json!({ "path": folder.to_str()?, "limit": NAMES_MAX }).to_string();
     is_other.then(|| WrittenCall { tool: LIST.to_owned(), arguments })

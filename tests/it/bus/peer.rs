@@ -135,7 +135,8 @@ impl Bus {
     pub(crate) fn manager(&self, units: Vec<FakeUnit>, results: &[&'static str]) {
         let mut peer = Peer::open(&self.socket);
         peer.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "RequestName", "su", &name_and_flags());
-        let mut results = results.to_vec().into_iter();
+        let results: Vec<&str> = results.into();
+        let mut results = results.into_iter();
         std::thread::spawn(move || {
             while let Some(asked) = peer.read() {
                 match asked.member.as_str() {
