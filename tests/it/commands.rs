@@ -383,7 +383,7 @@ fn a_wrong_name_is_answered_with_the_right_one() {
     fails(&["approval", "list"], 0, "par: no call waits for approval");
     let copy = home.path("copy");
     home.expect(0, &["backup", copy.to_str().expect("a path")]);
-    fails(&["backup", copy.to_str().expect("a path")], 2, "exists already, and a backup never changes one");
+    fails(&["backup", copy.to_str().expect("a path")], 1, "exists already, and a backup never changes one");
 }
 
 /// A refusal that no rule made leads to no rule, and one without a permit to the command that

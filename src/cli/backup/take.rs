@@ -27,7 +27,7 @@ impl Backup {
     pub(in crate::cli) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let at = |e: io::Error| Fail::failed(format!("{}: {e}", self.folder.display()));
         DirBuilder::new().mode(0o700).create(&self.folder).map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => Fail::usage(format!(
+            io::ErrorKind::AlreadyExists => Fail::failed(format!(
                 "{} exists already, and a backup never changes one that was made before: name a new folder",
                 self.folder.display()
             )),

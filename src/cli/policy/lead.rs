@@ -64,13 +64,14 @@ fn there(path: &str) -> Option<String> {
 pub(super) fn outside(answer: &Ruling, manifest: Option<&Manifest>, path: &str) -> Option<String> {
     let Ruling::Deny { policies, .. } = answer else { return None };
     let manifest = manifest.filter(|_| policies.iter().any(|policy| policy == OUTSIDE))?;
-    let granted: Vec<String> =
-        manifest.read.iter().map(|folder| text::visible_line(&folder.to_string_lossy())).collect();
-    let granted = if granted.is_empty() { "nothing".to_owned() } else { granted.join(", ") };
+    // As the manifest writes it: that line would have to change.
+    let file: toml::Table = toml::from_str(&manifest.text).unwrap_or_default();
+    let granted = file.get("sandbox").and_then(|sandbox| sandbox.get("read"));
+    let granted = granted.map_or_else(|| "[]".to_owned(), ToString::to_string);
     Some(format!(
-        "no rule lifts this: the manifest of {} grants `read` only on {granted}; `par doctor path {}` shows what \
-         refuses it",
+        "no rule lifts this: the manifest of {} has `read = {}`; `par doctor path {}` shows what refuses it",
         manifest.name,
+        text::visible_line(&granted),
         text::visible_line(&in_shell(path))
     ))
 }
