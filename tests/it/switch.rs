@@ -84,8 +84,8 @@ fn init_enables_reading_tools_alone() {
         serde_json::from_str(&home.expect(0, &["init", "--yes", "--json"])).expect("JSON");
     let enabled = told["enabled"].as_array().expect("enabled");
     for tool in enabled.iter().map(|tool| tool.as_str().expect("a name")) {
-        let shown = home.expect(0, &["tool", "show", tool]);
-        assert!(shown.contains("\"class\": \"read\""), "{shown}");
+        let shown = home.expect(0, &["tool", "show", tool, "--json"]);
+        assert!(shown.replace(' ', "").contains("\"class\":\"read\""), "{shown}");
     }
     for tool in ["git_clone", "http_get", "service_restart"] {
         assert!(is_there(&home, &format!("tools.d/{tool}.toml.disabled")), "{tool}");
