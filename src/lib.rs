@@ -17,6 +17,7 @@
 //! | [`secrets`] | replacement of named secrets; the only source of [`secrets::Clean`] |
 //! | [`config`] | settings: flag > environment > file > default; the only reader of the environment |
 //! | [`tools`] | manifests, schema, builtin tools; the only source of [`tools::ValidCall`] |
+//! | [`runbooks`] | what an operator wrote down for a situation: parsed, checked, chosen by exact phrases |
 //! | [`launcher`] | one confined child per call; all `unsafe` code, in one file |
 //! | [`store`] | opening SQLite |
 //! | [`egress`] | every outbound connection |
@@ -44,6 +45,7 @@ pub mod ledger;
 pub mod llm;
 pub mod policy;
 pub mod rules;
+pub mod runbooks;
 pub mod sandbox;
 pub mod secrets;
 pub mod store;

@@ -37,7 +37,7 @@ NOTE_BYTES_MAX = 65_536
 SPAN = 1_024
 UNSIGNED_MAX = 8_192
 TILE = 256
-STRINGS = "t log prev kind boot payload run session call principal policy manifest decision status tool".split()
+STRINGS = "t log prev kind boot payload run session call principal policy manifest decision status tool runbook".split()
 INTEGERS = "seq wall_us mono_us payload_len ref".split()
 ALWAYS = "t log seq kind wall_us mono_us boot payload payload_len".split()
 # Kinds whose payloads are never erased.

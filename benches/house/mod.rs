@@ -7,6 +7,7 @@ use par::gate::{self, CallContext, Gate, Order, Outcome, Rules, Running};
 use par::launcher::Spec;
 use par::ledger::{Files, Ledger, Lock, Projection};
 use par::policy::{Bundle, Session, SourceFile};
+use par::rules;
 use par::sandbox::{self, Launcher, LinkSeed, PrepareError};
 use par::secrets::Secrets;
 use par::tools::{Catalog, Places, ProposedCall};
@@ -50,6 +51,19 @@ impl House<LinkSeed> {
     /// Opens the home that [`make_home`] made in `below`. Called before any thread starts, as in
     /// the product.
     pub fn start(below: &Path) -> Self {
+        Self::with(below, |config, catalog| {
+            let names: BTreeSet<String> = config.paths.keys().cloned().collect();
+            Arc::new(Bundle::load(&policies(config), catalog, &names).expect("policies"))
+        })
+    }
+
+    /// Does the same with every policy of the home.
+    #[allow(dead_code, reason = "not every bench calls every tool")]
+    pub fn whole(below: &Path) -> Self {
+        Self::with(below, |config, _| rules::load_rules(config).expect("rules").bundle)
+    }
+
+    fn with(below: &Path, bundle: impl FnOnce(&Config, &Catalog) -> Arc<Bundle>) -> Self {
         let home = Home::locate(Some(&below.join("home")), None).expect("home");
         let config = Config::load(home).expect("configuration");
         let places = Places {
@@ -71,8 +85,7 @@ impl House<LinkSeed> {
         let seed = sandbox::start(&spec).expect("launcher");
         println!("layers: {}", seed.report().layers.join(", "));
         let catalog = Arc::new(Catalog::load(&spec.tools_dir, &places).expect("tools"));
-        let names: BTreeSet<String> = config.paths.keys().cloned().collect();
-        let bundle = Arc::new(Bundle::load(&policies(&config), &catalog, &names).expect("policies"));
+        let bundle = bundle(&config, &catalog);
         Self { config, catalog, bundle, launcher: seed }
     }
 
@@ -115,7 +128,7 @@ fn open(data: &Path) -> Ledger {
 pub struct Caller {
     pub gate: Gate,
     pub launcher: Launcher,
-    principal: Principal,
+    pub principal: Principal,
 }
 
 /// A permitted call, and the time it took to validate and prepare, to decide and to commit.
@@ -139,6 +152,18 @@ impl Caller {
         let settle = start.elapsed();
         let [prepare, decide, commit] = took;
         [prepare, decide, commit, run - begun, settle - run]
+    }
+
+    /// Makes one call through the whole gate; an error comes from prepare, or is how it ended.
+    #[allow(dead_code, reason = "other benches call what must work")]
+    pub async fn try_call(&self, tool: &str, arguments: Value) -> Result<(), String> {
+        let permitted = self.begin(tool, arguments).await.map_err(|e| format!("{e:?}"))?;
+        let execution = self.launcher.run(permitted.order, None).await;
+        let told = self.gate.settle(vec![(permitted.running, execution)], None).await.expect("settled").0;
+        match told.iter().find(|result| result.record().status.as_str() != "ok") {
+            None => Ok(()),
+            Some(result) => Err(result.text()),
+        }
     }
 
     /// Goes as far as the permit; an error comes from prepare.

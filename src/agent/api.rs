@@ -3,7 +3,7 @@
 use crate::ledger::AppendError;
 use crate::ledger::payload::RunReplyPayload;
 use crate::tools::Manifest;
-use crate::types::{RunId, SessionId, limits, text};
+use crate::types::{Ceiling, RunId, SessionId, limits, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,6 +35,9 @@ pub struct RunRequest {
     /// Limits below the configured ones.
     #[serde(default)]
     pub limits: RunLimits,
+    /// The only tools that the run may use; null and absent: every tool that the caller may use.
+    #[serde(default)]
+    pub tools: Ceiling,
 }
 
 /// Limits that a request may lower.
@@ -72,6 +75,12 @@ pub struct RunReply {
     /// not name its model, and in records of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub models: Vec<String>,
+    /// The only tools that the run could use, if the request or the key named some.
+    #[serde(skip_serializing_if = "Ceiling::is_open", default)]
+    pub ceiling: Ceiling,
+    /// The name of the runbook that the run was given.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub runbook: Option<String>,
     /// Its entries on the ledger. Absent from the recorded payload.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ledger: Option<LedgerRange>,
@@ -81,9 +90,22 @@ impl RunReply {
     /// The payload of `run.reply`: everything except the place on the ledger.
     #[must_use]
     pub fn payload(&self) -> RunReplyPayload {
-        let Self { run, session, status, answer, said_by, limit, steps, usage, models, ledger: _ } =
-            self.clone();
-        RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models }
+        let Self {
+            run, session, status, answer, said_by, limit, steps, usage, models, ceiling, runbook, ..
+        } = self.clone();
+        RunReplyPayload {
+            run,
+            session,
+            status,
+            answer,
+            said_by,
+            limit,
+            steps,
+            usage,
+            models,
+            ceiling,
+            runbook,
+        }
     }
 }
 
@@ -127,8 +149,33 @@ pub fn unread(result: &Value) -> Option<String> {
 
 impl From<RunReplyPayload> for RunReply {
     fn from(recorded: RunReplyPayload) -> Self {
-        let RunReplyPayload { run, session, status, answer, said_by, limit, steps, usage, models } = recorded;
-        Self { run, session, status, answer, said_by, limit, steps, usage, models, ledger: None }
+        let RunReplyPayload {
+            run,
+            session,
+            status,
+            answer,
+            said_by,
+            limit,
+            steps,
+            usage,
+            models,
+            ceiling,
+            runbook,
+        } = recorded;
+        Self {
+            run,
+            session,
+            status,
+            answer,
+            said_by,
+            limit,
+            steps,
+            usage,
+            models,
+            ceiling,
+            runbook,
+            ledger: None,
+        }
     }
 }
 
@@ -147,6 +194,9 @@ pub struct LedgerRange {
     /// every entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
+    /// Entries in this range that do not verify: what they say of the run is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<u64>,
 }
 
 /// A tool, for a principal that may use it.

@@ -8,6 +8,7 @@
 //! * `news`: what a run does, as it happens
 //! * `views/`: runs as recorded on the ledger
 //! * `shared`: what all runs share
+//! * `front/`: tools that run here, without a child
 //! * `run/`: one run, from its request to its reply
 //! * `resume/`: runs rebuilt from the ledger, after a crash or an approval
 //! * `requests`: the operations of the agent
@@ -16,6 +17,7 @@ mod api;
 mod news;
 mod views;
 mod shared;
+mod front;
 mod run;
 mod resume;
 mod requests;
@@ -24,7 +26,10 @@ pub use api::{
     AnswerBy, LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger,
     StepRefusal, ToolView, Usage, unread,
 };
-pub use news::{RunNews, Watch};
+pub use news::{
+    AllowedCall, DecidedCall, LiveWords, RecordedReply, ReplyWords, RunBegun, RunNews, VoidReason, Watch,
+};
 pub use resume::{Requesters, ResumeError};
+pub use run::SYSTEM;
 pub use shared::Agent;
 pub use views::{PROJECTION, RunListError, RunQuery, RunRow, RunsPage, find as find_run, list as list_runs};

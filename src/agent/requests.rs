@@ -26,6 +26,7 @@ impl Agent {
         request: RunRequest,
     ) -> Result<RunReply, RunError> {
         check(&request)?;
+        self.check_ceiling(&request)?;
         let provider = self.provider.clone();
         self.walk(principal, door, request, provider).await
     }
@@ -82,8 +83,16 @@ impl Agent {
     /// Returns the tools that `principal` may use.
     #[must_use]
     pub fn tools(&self, principal: &Principal) -> Vec<ToolView> {
-        let session = self.session(SessionId::generate().as_str(), limits::CALLS_PER_RUN_MAX);
-        self.gate.offered(principal, &session).iter().map(|manifest| ToolView::from(&**manifest)).collect()
+        let id = SessionId::generate();
+        let session = self.session(id.as_str(), limits::CALLS_PER_RUN_MAX, principal.ceiling());
+        self.gate.offered(principal, &session).1.iter().map(|manifest| ToolView::from(&**manifest)).collect()
+    }
+
+    /// Refuses a ceiling with a name that no loaded tool has: it is mistyped.
+    fn check_ceiling(&self, request: &RunRequest) -> Result<(), RunError> {
+        let rules = self.gate().rules();
+        let unknown = rules.catalog.unknown(&request.tools);
+        unknown.map_or(Ok(()), |unknown| Err(RunError::Invalid("tools", unknown.to_string())))
     }
 
     async fn walk(

@@ -1,7 +1,7 @@
 //! What all runs share: gate, launcher, provider and run slots.
 
 use super::api::RunError;
-use super::news::{RunNews, Watch};
+use super::news::{ReplyWords, RunNews, Watch};
 use crate::auth::Principal;
 use crate::gate::Gate;
 use crate::ledger::{Hour, Ledger};
@@ -9,6 +9,7 @@ use crate::llm::Provider;
 use crate::policy::{Door, Session, Via};
 use crate::sandbox::Launcher;
 use crate::secrets::Secrets;
+use crate::types::Ceiling;
 use crate::types::clock::Wall;
 use crate::types::{Full, Share, Shares, limits};
 use std::collections::BTreeSet;
@@ -52,8 +53,13 @@ impl Agent {
     /// Reports to the watch, if there is one.
     pub(super) fn report(&self, news: impl FnOnce() -> RunNews) {
         if let Some(watch) = &self.watch {
-            watch(news());
+            watch.tell(news());
         }
+    }
+
+    /// Passes the words of the next reply on, if the watch wants them.
+    pub(super) fn listening(&self) -> Option<ReplyWords<'_>> {
+        self.watch.as_ref()?.reply()
     }
 
     /// Sets the hourly quota of each key and each user of the host. Commands without a server are
@@ -67,6 +73,12 @@ impl Agent {
     /// rooms above: every call is decided and none can run.
     #[cfg(test)]
     pub(crate) fn without_sandbox(ledger: Ledger) -> Self {
+        Self::over(ledger, &["policies/00-api.cedar", "policies/10-read.cedar"])
+    }
+
+    /// As [`without_sandbox`](Self::without_sandbox), with these of the shipped policies.
+    #[cfg(test)]
+    pub(crate) fn over(ledger: Ledger, policies: &[&str]) -> Self {
         use crate::gate::Rules;
         use crate::policy::{Bundle, SourceFile};
         use std::collections::BTreeMap;
@@ -81,13 +93,19 @@ impl Agent {
             name: name.to_owned(),
             text: std::fs::read_to_string(top.join(name)).expect("shipped policies"),
         };
-        let sources = ["policies/00-api.cedar", "policies/10-read.cedar"].map(source);
+        let sources: Vec<SourceFile> = policies.iter().map(|name| source(name)).collect();
         let bundle = Bundle::load(&sources, &catalog, &names.keys().cloned().collect()).expect("bundle");
         let rules = Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) };
         let gate = Gate::new(ledger, rules, names, Secrets::default()).expect("gate");
         let launcher = crate::sandbox::LinkSeed::ended().connect().expect("runtime");
         let provider = crate::llm::build(crate::llm::Settings::default()).expect("offline");
         Self::new(gate, launcher, provider)
+    }
+
+    /// The same agent, which asks `provider`.
+    #[cfg(test)]
+    pub(super) fn asking(&self, provider: Arc<dyn Provider>) -> Self {
+        Self { provider, ..self.clone() }
     }
 
     /// Returns what keeps the agent from accepting runs, if anything.
@@ -120,11 +138,13 @@ impl Agent {
         &self.launcher
     }
 
-    /// A new session with every tool in its ceiling.
-    pub(super) fn session(&self, id: &str, budget: u32) -> Session {
+    /// A new session with every loaded tool of `ceiling`.
+    pub(super) fn session(&self, id: &str, budget: u32, ceiling: &Ceiling) -> Session {
+        let rules = self.gate.rules();
+        let names = rules.catalog.manifests().map(|manifest| &manifest.name);
         Session {
             id: id.to_owned(),
-            ceiling: self.gate.rules().catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
+            ceiling: names.filter(|name| ceiling.has(name)).cloned().collect(),
             taint: BTreeSet::new(),
             seen: BTreeSet::new(),
             tainted_by: Vec::new(),

@@ -10,6 +10,7 @@ use super::subject::Role;
 use super::verifier::{Verifier, make_pepper};
 use crate::ledger::{Files, Filter, Ledger, Lock, Order, Projection, Stored, key};
 use crate::store;
+use crate::types::Ceiling;
 use std::time::Duration;
 
 static PROJECTIONS: [Projection; 1] = [PROJECTION];
@@ -45,7 +46,7 @@ impl Fixture {
     }
 
     pub(crate) async fn key(&self, name: &str, role: Role) -> (MintedKey, KeyView) {
-        let new = NewKey { name: name.to_owned(), role, user: None, expires: None };
+        let new = NewKey { name: name.to_owned(), role, user: None, expires: None, tools: Ceiling::OPEN };
         self.authority.create(&self.owner, new, None).await.expect("key")
     }
 
@@ -58,6 +59,7 @@ impl Fixture {
             role: Role::Admin,
             user: None,
             expires_us: Some(1),
+            tools: Ceiling::OPEN,
             verifier: Verifier::make(&self.authority.0.pepper, minted.secret()).expect("verifier"),
             seq: 0,
             wall_us: 0,
@@ -77,6 +79,7 @@ impl Fixture {
             role: Role::Viewer,
             user: None,
             expires_us: None,
+            tools: Ceiling::OPEN,
             verifier: Verifier { hmac: pepper.mac(minted.secret()), argon2 },
             seq: 0,
             wall_us: 0,

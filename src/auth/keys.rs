@@ -8,8 +8,8 @@ use super::subject::Role;
 use super::verifier::Verifier;
 use crate::ledger::payload::{KeyRevokePayload, PowerUsed};
 use crate::ledger::{AppendError, Draft, Ref};
-use crate::types::KeyId;
 use crate::types::clock::Wall;
+use crate::types::{Ceiling, KeyId};
 use serde::Serialize;
 
 /// Longest name of a key or a user, in characters.
@@ -26,6 +26,9 @@ pub struct NewKey {
     pub user: Option<String>,
     /// When it expires.
     pub expires: Option<Wall>,
+    /// The only tools that runs with it may use: at most 64 names of loaded tools, which the caller
+    /// has checked.
+    pub tools: Ceiling,
 }
 
 /// A key as shown to people, without secret and verifier. Times are RFC 3339.
@@ -45,6 +48,9 @@ pub struct KeyView {
     pub created: String,
     /// When it expires.
     pub expires: Option<String>,
+    /// The only tools that runs with it may use; absent if it has no ceiling.
+    #[serde(skip_serializing_if = "Ceiling::is_open")]
+    pub tools: Ceiling,
     /// When it was revoked.
     pub revoked: Option<String>,
 }
@@ -207,6 +213,7 @@ impl AuthorityState {
             role: new.role,
             user: new.user,
             expires_us: new.expires.map(|at| at.0),
+            tools: new.tools,
             verifier: Verifier::make(&self.pepper, minted.secret()).map_err(failed)?,
             seq: 0,
             wall_us: 0,
@@ -256,6 +263,7 @@ impl AuthorityState {
             state,
             created: Wall(created.wall_us).rfc3339(),
             expires: created.expires_us.map(|at| Wall(at).rfc3339()),
+            tools: created.tools,
         })
     }
 

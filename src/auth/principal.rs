@@ -7,9 +7,11 @@ use super::refused::Refusal;
 use super::revoked::Revoked;
 use super::subject::{Role, Source, Subject};
 use crate::ledger::{Kind, Ledger};
+use crate::types::Ceiling;
 use crate::types::clock::Wall;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
 use tokio::net::unix::UCred;
 
 /// The requester, as far as the credential proves it. Constructed only in this file.
@@ -18,6 +20,8 @@ pub struct Principal {
     subject: Subject,
     /// When the key expires, in microseconds since 1970.
     expires_us: Option<u64>,
+    /// The only tools that its runs may use.
+    ceiling: Arc<Ceiling>,
 }
 
 impl Principal {
@@ -38,8 +42,9 @@ impl Principal {
         if created.expires_us.is_some_and(|end| Wall::now().0 >= end) {
             return Err(Refusal::Expired);
         }
-        let Created { id, name, role, user, expires_us, .. } = created.clone();
-        Ok(Self { subject: Subject { source: Source::Key { id, name }, role, user }, expires_us })
+        let Created { id, name, role, user, expires_us, tools, .. } = created.clone();
+        let subject = Subject { source: Source::Key { id, name }, role, user };
+        Ok(Self { subject, expires_us, ceiling: Arc::new(tools) })
     }
 
     /// The owner of the folder that `data` describes; in the role `role`, or else in the role that
@@ -71,7 +76,7 @@ impl Principal {
     fn from_known(known: KnownUser, role: Option<Role>) -> Self {
         let KnownUser { name, user, role: own, .. } = known;
         let subject = Subject { user: Some(user), source: Source::Os { name }, role: role.unwrap_or(own) };
-        Self { subject, expires_us: None }
+        Self { subject, expires_us: None, ceiling: Arc::default() }
     }
 
     /// The same user of this host in the role of an approver. That role can run nothing.
@@ -83,6 +88,12 @@ impl Principal {
     #[must_use]
     pub fn expires_us(&self) -> Option<u64> {
         self.expires_us
+    }
+
+    /// The only tools that its runs may use, by its key.
+    #[must_use]
+    pub fn ceiling(&self) -> &Ceiling {
+        &self.ceiling
     }
 
     /// The principal as data.

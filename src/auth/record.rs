@@ -8,7 +8,7 @@ use super::verifier::Verifier;
 use crate::ledger::payload::{KeyCreatePayload, PowerUsed};
 use crate::ledger::query::KeyNames;
 use crate::ledger::{Draft, Header, Kind, Projection, Row, Stored};
-use crate::types::{Digest, KeyId};
+use crate::types::{Ceiling, Digest, KeyId};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -24,6 +24,7 @@ pub(super) struct Created {
     pub(super) role: Role,
     pub(super) user: Option<String>,
     pub(super) expires_us: Option<u64>,
+    pub(super) tools: Ceiling,
     pub(super) verifier: Verifier,
     /// The entry's number.
     pub(super) seq: u64,
@@ -54,6 +55,7 @@ impl Created {
             role: Role::parse(&payload.role)?,
             user: payload.user,
             expires_us: payload.expires_us,
+            tools: payload.tools,
             verifier: Verifier { hmac: payload.hmac.0, argon2: payload.argon2 },
             seq: header.seq,
             wall_us: header.u64("wall_us")?,
@@ -70,6 +72,7 @@ impl Created {
             argon2: self.verifier.argon2.clone(),
             user: self.user.clone(),
             expires_us: self.expires_us,
+            tools: self.tools.clone(),
             power,
             before: None,
         };

@@ -2,6 +2,7 @@
 
 use super::fixture::{Fixture, unknown_key, with_another_secret};
 use super::{KeyError, KeyState, NewKey, Refusal, Role};
+use crate::types::Ceiling;
 use crate::types::limits::REFUSALS_PER_MINUTE_MAX;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -145,7 +146,7 @@ async fn invalid_properties_of_a_key_are_refused() {
     home.key("ops", Role::Operator).await;
     let create = async |name: &str, user: Option<&str>, expires| {
         let user = user.map(ToOwned::to_owned);
-        let new = NewKey { name: name.to_owned(), role: Role::Viewer, user, expires };
+        let new = NewKey { name: name.to_owned(), role: Role::Viewer, user, expires, tools: Ceiling::OPEN };
         home.authority.create(&home.owner, new, None).await.map(|_| ())
     };
     assert!(matches!(create("ops", None, None).await, Err(KeyError::Taken(_))));
@@ -179,7 +180,13 @@ async fn secrets_are_only_on_the_ledger_as_verifiers() {
 #[tokio::test]
 async fn two_keys_of_one_name_cannot_race() {
     let home = Fixture::open().await;
-    let new = || NewKey { name: "one".to_owned(), role: Role::Viewer, user: None, expires: None };
+    let new = || NewKey {
+        name: "one".to_owned(),
+        role: Role::Viewer,
+        user: None,
+        expires: None,
+        tools: Ceiling::OPEN,
+    };
     let (a, b) = tokio::join!(
         home.authority.create(&home.owner, new(), None),
         home.authority.create(&home.owner, new(), None)

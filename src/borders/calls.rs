@@ -2,7 +2,7 @@
 
 use super::refuses_visibly;
 use crate::tools::builtin::{http_get, write_answer};
-use crate::tools::{Catalog, Manifest, Places, ProposedCall, Runner, check_id};
+use crate::tools::{Catalog, CodeTree, Manifest, Places, ProposedCall, Runner, check_id};
 use crate::types::json::{canonical, has_only_exact_numbers};
 use crate::types::{Digest, WebUrl, limits};
 use base64::Engine as _;
@@ -77,11 +77,13 @@ pub fn manifest(bytes: &[u8]) {
         !matches!(&manifest.runner, Runner::Program(program) if program.script.is_some()),
         "no script is there"
     );
-    let is_builtin = matches!(manifest.runner, Runner::Builtin(_));
-    assert_eq!(manifest.digest == Digest::sha256(bytes), is_builtin, "a program is bound to its bytes");
+    let is_own = !matches!(manifest.runner, Runner::Program(_));
+    assert_eq!(manifest.digest == Digest::sha256(bytes), is_own, "a program is bound to its bytes");
     let again = Manifest::parse(&file, bytes, &PLACES).expect("the same bytes");
     assert_eq!(format!("{again:?}"), format!("{manifest:?}"), "read again it is another");
-    for folder in manifest.read.iter().chain(manifest.write.iter().map(|root| &root.folder)) {
+    let code = manifest.trees.iter().map(CodeTree::path);
+    let write = manifest.write.iter().map(|root| root.folder.as_path());
+    for folder in manifest.read.iter().map(PathBuf::as_path).chain(write).chain(code) {
         let is_apart = |private: &PathBuf| !folder.starts_with(private) && !private.starts_with(folder);
         assert!(
             folder.is_absolute() && PLACES.private.iter().all(is_apart),

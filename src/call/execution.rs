@@ -2,7 +2,7 @@
 
 use super::connection::Connections;
 use super::end::End;
-use crate::types::Level;
+use crate::types::{DataLabels, Level};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -45,6 +45,8 @@ pub struct Execution {
     pub connections: Connections,
     /// What it was given.
     pub given: Given,
+    /// The labels of recorded entries that the output repeats; they are added to its own.
+    pub repeats: DataLabels,
     /// Time from go to the child's reaping, in microseconds, by the launcher's clock.
     pub wall_us: u64,
 }
@@ -62,6 +64,7 @@ impl Execution {
             protections: BTreeMap::new(),
             given: Given::default(),
             connections: Connections::default(),
+            repeats: DataLabels::default(),
             wall_us: 0,
         }
     }

@@ -3,7 +3,7 @@
 use super::exit::{self, Fail};
 use super::{
     approval, audit, backup, compose, config, doctor, init, key, login, manual, model, policy, query,
-    quickstart, reload, run, runs, serve, show, tool,
+    quickstart, reload, run, runbook, runs, serve, show, tool,
 };
 use crate::config::Home;
 use crate::types;
@@ -51,7 +51,8 @@ enum Command {
     /// Start tools for a front at the other end of a socket
     #[command(hide = true)]
     Launcher(serve::Launcher),
-    /// Reload tools, scripts, policies, groups and secrets in the running server, all or nothing
+    /// Reload tools, scripts, policies, runbooks, groups and secrets in the running server, all or
+    /// nothing
     Reload(reload::Reload),
     /// Send a message to the agent, through the running server or, without one, in this process
     Run(run::Run),
@@ -75,7 +76,10 @@ enum Command {
     /// Check, test, explain, replay, compare and format policies
     #[command(subcommand)]
     Policy(policy::Policy),
-    /// List, show, add and call tools
+    /// List runbooks, and check what the rules would decide on their steps
+    #[command(subcommand)]
+    Runbook(runbook::RunbookCommand),
+    /// List, show, add, enable, disable and call tools
     #[command(subcommand)]
     Tool(tool::Tool),
     /// Show or check the effective configuration
@@ -169,6 +173,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Fail> {
         Command::Backup(backup) => backup.run(&compose::load(home)?, place.json),
         Command::Restore(restore) => restore.run(&home, place.json),
         Command::Policy(policy) => policy.run(&compose::load(home)?, place.json),
+        Command::Runbook(runbook) => runbook.run(&compose::load(home)?, place.json),
         Command::Tool(tool) => tool.run(home, place.json),
         Command::Config(configuration) => configuration.run(compose::load(home)?, place.json),
         Command::Model(model) => model.run(&compose::load(home)?, place.json),

@@ -3,7 +3,7 @@
 
 use super::exit::{self, Fail};
 use super::table::{Cell, Column, Screen, Sheet};
-use super::{compose, show};
+use super::{compose, run, show};
 use crate::auth::{self, KeyState, NewKey, Role};
 use crate::config::Config;
 use crate::http::admin::{self, AdminError, FailureCode, Operation};
@@ -42,6 +42,10 @@ pub(super) struct Create {
     /// `90d` [default: never expires]
     #[arg(long, value_name = "LIFETIME", value_parser = lifetime)]
     expires: Option<u64>,
+    /// Let runs with the key use only these tools, for example `read_file,tail_file` [default:
+    /// every tool that the policies permit]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Option<Vec<String>>,
 }
 
 impl Key {
@@ -73,7 +77,7 @@ impl Key {
                 let expires = new.expires_at().map(|at| at.0);
                 json!({
                     "op": Operation::KeyCreate.as_str(), "name": new.name, "role": new.role, "user": new.user,
-                    "expires_us": expires,
+                    "expires_us": expires, "tools": run::ceiling(new.tools.as_deref()),
                 })
             }
             Self::List => json!({ "op": Operation::KeyList.as_str() }),
@@ -96,8 +100,14 @@ impl Key {
         compose::runtime()?.block_on(async {
             match self {
                 Self::Create(new) => {
-                    let (minted, view) =
-                        authority.create(&by, new.resolve()?, None).await.map_err(Fail::failed)?;
+                    let new = new.resolve()?;
+                    // Only a key with a ceiling needs the tools.
+                    if !new.tools.is_open()
+                        && let Some(unknown) = compose::load_unproven(config)?.catalog.unknown(&new.tools)
+                    {
+                        return Err(Fail::usage(unknown));
+                    }
+                    let (minted, view) = authority.create(&by, new, None).await.map_err(Fail::failed)?;
                     Ok(json!({ "key": minted.expose(), "view": view }))
                 }
                 Self::List => Ok(json!({ "items": authority.list().map_err(Fail::failed)? })),
@@ -139,14 +149,25 @@ fn list(answer: &Value, is_json: bool) -> Result<(), Fail> {
         Column::Whole("created"),
         Column::Whole("expires"),
     ]);
+    // Few keys have a ceiling.
+    let is_bounded = items.iter().any(|item| !tools(item).is_empty());
+    let columns = columns.chain(is_bounded.then_some(Column::Words("tools")));
     let mut table = Sheet::new(&columns.collect::<Vec<_>>());
     for item in items {
         let mut row: Vec<Cell> = names.map(|name| word(item, name).into()).into();
         row.push(Cell::outcome(&word(item, "state")));
         row.extend(["created", "expires"].map(|name| Cell::written_time(&word(item, name), &screen)));
+        row.extend(is_bounded.then(|| Cell::from(tools(item))));
         table.push(row);
     }
     table.print(&screen)
+}
+
+/// The ceiling of a key, empty if it has none.
+fn tools(item: &Value) -> String {
+    let names = item.get("tools").and_then(Value::as_array);
+    let names = names.map(|names| names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
+    text::visible_line(&names.unwrap_or_default())
 }
 
 fn word(value: &Value, name: &str) -> String {
@@ -184,7 +205,14 @@ impl Create {
     fn resolve(&self) -> Result<NewKey, Fail> {
         let role =
             Role::parse(&self.role).ok_or_else(|| Fail::usage(format!("unknown role `{}`", self.role)))?;
-        Ok(NewKey { name: self.name.clone(), role, user: self.user.clone(), expires: self.expires_at() })
+        let tools = run::ceiling(self.tools.as_deref());
+        Ok(NewKey {
+            name: self.name.clone(),
+            role,
+            user: self.user.clone(),
+            expires: self.expires_at(),
+            tools,
+        })
     }
 
     fn expires_at(&self) -> Option<Wall> {

@@ -1,14 +1,14 @@
-//! A run in this process, as it happens: each step once its outcome is on the ledger, and what the
-//! run does meanwhile.
+//! A run as it happens: each step once its outcome is on the ledger, the words of the model while
+//! they come, and what the run does meanwhile.
 
 use super::exit::Fail;
 use super::progress::WaitLine;
-use super::reply;
-use super::table::Screen;
-use crate::agent::{RunNews, Watch};
-use crate::types::{CallId, RunId, text};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use super::reply::{self, PrintedRun};
+use super::show;
+use super::table::{Screen, Tone};
+use crate::agent::{DecidedCall, RecordedReply, RunNews, Step, VoidReason, Watch};
+use crate::types::text;
+use std::io::Write as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -17,31 +17,27 @@ use std::thread::JoinHandle;
 pub(super) struct LiveRun {
     told: Sender<Option<RunNews>>,
     thread: JoinHandle<Result<PrintedRun, Fail>>,
-}
-
-/// What is on the screen of a run.
-#[derive(Debug, Default)]
-pub(super) struct PrintedRun {
-    /// The run, once it began.
-    pub(super) run: Option<RunId>,
-    /// The calls whose steps were printed.
-    pub(super) calls: BTreeSet<CallId>,
+    wants_words: bool,
 }
 
 impl LiveRun {
-    /// Starts the thread. Steps are printed if `is_printed`; a terminal is told in any case what
-    /// the run does.
+    /// Starts the thread. Steps are printed if `is_printed`, and on a terminal the words of the
+    /// model too; a terminal is told in any case what the run does.
     pub(super) fn start(is_printed: bool) -> Result<Self, Fail> {
         let (told, news) = channel();
-        let thread = std::thread::Builder::new().spawn(move || follow(&news, is_printed));
-        Ok(Self { told, thread: thread.map_err(Fail::failed)? })
+        let screen = Screen::stdout();
+        let wants_words = is_printed && screen.columns.is_some();
+        let printer = Printer { screen, is_printed, words: String::new(), printed: PrintedRun::default() };
+        let thread = std::thread::Builder::new().spawn(move || follow(&news, printer));
+        Ok(Self { told, thread: thread.map_err(Fail::failed)?, wants_words })
     }
 
     /// Receives the news of the run.
     pub(super) fn watch(&self) -> Watch {
         let told = self.told.clone();
         // Once the thread has ended, nothing is printed any more.
-        Arc::new(move |news| drop(told.send(Some(news))))
+        let watch = Watch::new(move |news| drop(told.send(Some(news))));
+        if self.wants_words { watch.with_words() } else { watch }
     }
 
     /// Returns once everything is printed.
@@ -51,27 +47,144 @@ impl LiveRun {
     }
 }
 
-fn follow(news: &Receiver<Option<RunNews>>, is_printed: bool) -> Result<PrintedRun, Fail> {
-    let screen = Screen::stdout();
-    let (mut line, mut printed) = (WaitLine::new("starting"), PrintedRun::default());
+fn follow(news: &Receiver<Option<RunNews>>, mut printer: Printer) -> Result<PrintedRun, Fail> {
+    let mut line = WaitLine::new("starting");
     loop {
         match news.recv_timeout(line.pause()) {
-            Ok(Some(RunNews::Begun(run))) => printed.run = Some(run),
-            Ok(Some(RunNews::Asking)) => line.now("asking the model".to_owned()),
-            Ok(Some(RunNews::Running(tools))) => {
-                line.now(format!("running {}", text::visible_line(&tools.join(", "))));
+            Ok(Some(news)) => {
+                let is_shown = printer.is_shown(&news);
+                if is_shown {
+                    line.erase();
+                }
+                if let Some(what) = waiting_for(&news) {
+                    line.now(what);
+                }
+                if is_shown {
+                    printer.print(news)?;
+                }
             }
-            Ok(Some(RunNews::Step(step))) if is_printed => {
-                line.erase();
-                reply::step(&step, &screen)?;
-                printed.calls.insert(step.call);
-            }
-            Ok(Some(RunNews::Step(_))) => {}
-            Err(RecvTimeoutError::Timeout) => line.write(),
+            // Words that have no line end yet stay as they are.
+            Err(RecvTimeoutError::Timeout) if printer.words.is_empty() => line.write(),
+            Err(RecvTimeoutError::Timeout) => {}
             Ok(None) | Err(RecvTimeoutError::Disconnected) => {
                 line.erase();
-                return Ok(printed);
+                printer.void("the text above is not recorded")?;
+                return Ok(printer.printed);
             }
         }
     }
+}
+
+/// What the run waits for after these news.
+fn waiting_for(news: &RunNews) -> Option<String> {
+    match news {
+        RunNews::Asking => Some("asking the model".to_owned()),
+        RunNews::Decided(calls) => {
+            let runs = |call: &DecidedCall| match call {
+                DecidedCall::Allowed(call) => Some(call.tool.clone()),
+                DecidedCall::Other(_) => None,
+            };
+            let tools: Vec<String> = calls.iter().filter_map(runs).collect();
+            Some(format!("running {}", text::visible_line(&tools.join(", ")))).filter(|_| !tools.is_empty())
+        }
+        _ => None,
+    }
+}
+
+/// Writes to standard output.
+struct Printer {
+    screen: Screen,
+    is_printed: bool,
+    /// What was written of a reply that is still coming.
+    words: String,
+    printed: PrintedRun,
+}
+
+impl Printer {
+    /// Whether something is printed for these news.
+    fn is_shown(&self, news: &RunNews) -> bool {
+        match news {
+            RunNews::Begun(_) => true,
+            RunNews::Asking => false,
+            RunNews::Words(_) | RunNews::Decided(_) | RunNews::Step(_) => self.is_printed,
+            RunNews::Void(_) | RunNews::Said(_) => !self.words.is_empty(),
+        }
+    }
+
+    fn print(&mut self, news: RunNews) -> Result<(), Fail> {
+        match news {
+            RunNews::Begun(begun) => self.printed.run = Some(begun.run),
+            RunNews::Asking => {}
+            RunNews::Words(words) => self.words(words.text())?,
+            RunNews::Void(reason) => self.void(match reason {
+                VoidReason::Failed => {
+                    "the text above is void: the model's server failed before the reply was complete"
+                }
+                VoidReason::Unusable => "the text above is void: the reply may not be used",
+            })?,
+            RunNews::Said(reply) => self.recorded(*reply)?,
+            RunNews::Decided(calls) => {
+                for call in calls {
+                    if let DecidedCall::Other(step) = call {
+                        self.step(&step)?;
+                    }
+                }
+            }
+            RunNews::Step(step) => self.step(&step)?,
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Fail> {
+        reply::step(step, &self.screen)?;
+        self.printed.calls.insert(step.call.clone());
+        Ok(())
+    }
+
+    /// Writes words as they come. Whatever a model writes, it moves no cursor.
+    fn words(&mut self, words: &str) -> Result<(), Fail> {
+        if self.words.is_empty() {
+            show::note(
+                &self.screen.paint(Tone::Faint, "the model writes (provisional until it is recorded):"),
+            );
+        }
+        let words = text::visible(words);
+        self.words.push_str(&words);
+        write(&words)
+    }
+
+    /// Completes the words of a reply that is on the ledger.
+    fn recorded(&mut self, reply: RecordedReply) -> Result<(), Fail> {
+        let whole = text::visible(reply.text.as_deref().unwrap_or_default());
+        let shown = std::mem::take(&mut self.words);
+        match whole.strip_prefix(&shown) {
+            Some(rest) => write(&format!("{rest}\n"))?,
+            None => {
+                show::line("")?;
+                show::note("the text above is void; recorded is:");
+                show::line(&whole)?;
+            }
+        }
+        let told = format!("recorded as entry {}", reply.seq);
+        show::note(&self.screen.paint(Tone::Faint, &told));
+        self.printed.said = Some(whole);
+        Ok(())
+    }
+
+    /// Ends words that no recorded reply confirms.
+    fn void(&mut self, why: &str) -> Result<(), Fail> {
+        if !std::mem::take(&mut self.words).is_empty() {
+            show::line("")?;
+            show::note(&self.screen.paint(Tone::Warn, why));
+        }
+        Ok(())
+    }
+}
+
+/// Writes to standard output at once, also without a line end.
+fn write(words: &str) -> Result<(), Fail> {
+    show::bytes(words.as_bytes())?;
+    // What cannot be written is reported by the next line.
+    drop(std::io::stdout().lock().flush());
+    Ok(())
 }

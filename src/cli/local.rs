@@ -3,7 +3,8 @@
 use super::compose;
 use super::compose::logs::{self, Verbosity};
 use super::exit::{self, Fail};
-use super::live::{LiveRun, PrintedRun};
+use super::live::LiveRun;
+use super::reply::PrintedRun;
 use crate::agent::{Agent, Requesters, RunError, RunReply};
 use crate::auth::Principal;
 use crate::config::Config;

@@ -43,6 +43,7 @@ mod init;
 mod audit;
 mod backup;
 mod policy;
+mod runbook;
 mod doctor;
 mod serve;
 mod quickstart;

@@ -47,7 +47,7 @@ fn lines(reloaded: &Value) -> Vec<String> {
     } else {
         format!("loaded: rules {}, before {}", short("policy"), short("was"))
     }];
-    for (kind, what) in [("policies", "policy"), ("tools", "tool")] {
+    for (kind, what) in [("policies", "policy"), ("tools", "tool"), ("runbooks", "runbook")] {
         for (change, sign) in [("added", '+'), ("removed", '-'), ("changed", '~')] {
             let named = each(&format!("/{kind}/{change}"));
             lines.extend(named.iter().map(|name| format!("  {sign} {what} {name}")));

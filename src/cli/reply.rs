@@ -5,19 +5,30 @@ use super::show;
 use super::table::{Screen, Tone, width, wrap};
 use crate::agent::{AnswerBy, RunReply, Step, unread};
 use crate::ledger::payload::NearestRule;
-use crate::types::{CallId, Decision, RefusalClass, StepStatus, limits, text};
+use crate::types::{CallId, Decision, RefusalClass, RunId, StepStatus, limits, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Prints the steps of a run, who refused a call, and the answer.
-pub(super) fn body(reply: &RunReply) -> Result<(), Fail> {
-    rest(reply, &BTreeSet::new())
+/// What is on the screen of a run.
+#[derive(Debug, Default)]
+pub(super) struct PrintedRun {
+    /// The run, once it began.
+    pub(super) run: Option<RunId>,
+    /// The calls whose steps were printed.
+    pub(super) calls: BTreeSet<CallId>,
+    /// The text of the model's last reply, as it is recorded, if all of it was printed.
+    pub(super) said: Option<String>,
 }
 
-/// Prints a run as [`body`] does, without the steps that are on the screen already.
-fn rest(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
+/// Prints the steps of a run, who refused a call, and the answer.
+pub(super) fn body(reply: &RunReply) -> Result<(), Fail> {
+    rest(reply, &PrintedRun::default())
+}
+
+/// Prints a run as [`body`] does, without what is on the screen already.
+fn rest(reply: &RunReply, printed: &PrintedRun) -> Result<(), Fail> {
     let screen = Screen::stdout();
-    let left = reply.steps.iter().filter(|step| !printed.contains(&step.call));
+    let left = reply.steps.iter().filter(|step| !printed.calls.contains(&step.call));
     left.into_iter().try_for_each(|step| self::step(step, &screen))?;
     for refusal in reply.refusals() {
         show::line(&refusal)?;
@@ -26,6 +37,9 @@ fn rest(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
     let answer = text::visible(answer);
     // What PAR says is not the model's.
     let is_par = reply.said_by == Some(AnswerBy::Par);
+    if !is_par && printed.said.as_ref() == Some(&answer) {
+        return Ok(());
+    }
     // A pipe gets the bare answer. On a terminal the label stands between PAR's words and others.
     if !is_par && screen.columns.is_some() {
         show::note("the model says:");
@@ -34,7 +48,7 @@ fn rest(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
 }
 
 /// Prints a run: its steps, its answer and its entries on the ledger.
-fn run(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
+fn run(reply: &RunReply, printed: &PrintedRun) -> Result<(), Fail> {
     rest(reply, printed)?;
     if let Some(line) = contradicts(reply) {
         show::note(&line);
@@ -52,7 +66,12 @@ fn run(reply: &RunReply, printed: &BTreeSet<CallId>) -> Result<(), Fail> {
     if let Some(ledger) = &reply.ledger {
         let (run, status) = (&reply.run, reply.status.as_str());
         let models = models(&reply.models);
-        show::note(&format!("{run} {status}; ledger entries {} to {}{models}", ledger.first, ledger.last));
+        let runbook = reply.runbook.as_deref().map(text::visible_line);
+        let runbook = runbook.map(|name| format!("; runbook {name}")).unwrap_or_default();
+        show::note(&format!(
+            "{run} {status}{runbook}; ledger entries {} to {}{models}",
+            ledger.first, ledger.last
+        ));
     }
     Ok(())
 }
@@ -100,11 +119,11 @@ fn contradicts(reply: &RunReply) -> Option<String> {
 
 /// Prints a reply and returns its exit code.
 pub(super) fn print(reply: &RunReply, is_json: bool) -> Result<u8, Fail> {
-    print_rest(reply, &BTreeSet::new(), is_json)
+    print_rest(reply, &PrintedRun::default(), is_json)
 }
 
-/// Does what [`print`] does, after the steps of the calls `printed` are on the screen.
-pub(super) fn print_rest(reply: &RunReply, printed: &BTreeSet<CallId>, is_json: bool) -> Result<u8, Fail> {
+/// Does what [`print`] does, after what is `printed` already.
+pub(super) fn print_rest(reply: &RunReply, printed: &PrintedRun, is_json: bool) -> Result<u8, Fail> {
     if is_json {
         show::json(reply)?;
     } else {

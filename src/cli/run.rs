@@ -6,8 +6,9 @@ use super::{compose, local, query, reply, tool};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::Home;
 use crate::policy::Door;
+use crate::types::Ceiling;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::Read as _;
 
 #[derive(Debug, Args)]
@@ -17,6 +18,10 @@ pub(super) struct Run {
     /// Allow at most this many tool calls [default and maximum: 32]
     #[arg(long, value_name = "N")]
     calls_max: Option<u32>,
+    /// Let the run use only these tools, for example `read_file,tail_file` [default: every tool
+    /// that the caller may use]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Option<Vec<String>>,
     /// Send the message to the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or
     /// ~/.config/par/key; needs no home here [env: PAR_URL]
     #[arg(long, value_name = "URL")]
@@ -34,25 +39,27 @@ impl Run {
             text => text.to_owned(),
         };
         if let Some(url) = self.url.clone().or_else(|| home.server_url()) {
-            return reply::print(&Server::at(&url)?.run("/agent/run", &self.body(&message))?, is_json);
+            let (made, printed) = Server::at(&url)?.run_live(&self.body(&message), is_json)?;
+            return reply::print_rest(&made, &printed, is_json);
         }
         match Server::of_home(&home)? {
             Some(server) => {
-                let made = server.run("/agent/run", &self.body(&message))?;
+                let (made, printed) = server.run_live(&self.body(&message), is_json)?;
                 tool::note_unknown(&server, &home, &made);
-                reply::print(&made, is_json)
+                reply::print_rest(&made, &printed, is_json)
             }
             None => {
                 let config = compose::load(home)?;
                 let request = RunRequest {
                     message,
                     limits: RunLimits { calls_max: self.calls_max },
+                    tools: ceiling(self.tools.as_deref()),
                     ..RunRequest::default()
                 };
                 let (made, printed) = local::run_here(config, "run", !is_json, async move |agent, by| {
                     agent.run(by, Door::LOCAL, request).await
                 })?;
-                reply::print_rest(&made, &printed.calls, is_json)
+                reply::print_rest(&made, &printed, is_json)
             }
         }
     }
@@ -71,10 +78,19 @@ impl Run {
     }
 
     fn body(&self, message: &str) -> Value {
-        let mut body = json!({ "message": message });
-        if let (Some(calls), Some(members)) = (self.calls_max, body.as_object_mut()) {
+        let mut members = Map::from_iter([("message".to_owned(), json!(message))]);
+        if let Some(calls) = self.calls_max {
             members.insert("limits".to_owned(), json!({ "calls_max": calls }));
         }
-        body
+        if self.tools.is_some() {
+            members.insert("tools".to_owned(), json!(ceiling(self.tools.as_deref())));
+        }
+        Value::Object(members)
     }
+}
+
+/// The ceiling of a `--tools` option; `--tools ''` names no tool.
+pub(super) fn ceiling(given: Option<&[String]>) -> Ceiling {
+    let named = |names: &[String]| Ceiling::of(names.iter().filter(|name| !name.is_empty()).cloned());
+    given.map_or(Ceiling::OPEN, named)
 }

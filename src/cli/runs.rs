@@ -2,18 +2,20 @@
 
 use super::exit::{self, Fail};
 use super::remote::Server;
-use super::table::{Cell, Column, Screen, Sheet, span};
+use super::table::{Cell, Column, Screen, Sheet, Tone, span};
 use super::{compose, local, query, reply, show};
 use crate::agent::{self, RunQuery, RunReply, RunRequest, RunStatus};
 use crate::auth::{self, Role};
 use crate::config::{Config, Home};
 use crate::gate::Approval;
+use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::ledger::payload::RunRequestPayload;
-use crate::ledger::{Filter, Index, Ledger};
+use crate::ledger::{Filter, Index, Ledger, ReadError};
 use crate::policy::Door;
 use crate::types::{RunId, limits, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PastRuns {
@@ -64,6 +66,9 @@ const MAYBE_MORE: &str = "par: these are the runs that you may read through `par
 /// Where runs are read from.
 enum RunSource {
     Server(Box<Server>),
+    /// A server that is reached through `par.sock`, whose admin socket this user may use: it shows
+    /// the runs of all users.
+    Managed(Box<Server>, Box<Home>),
     /// The files of a home, on which no server runs.
     Files(Box<Config>, Ledger),
 }
@@ -84,13 +89,34 @@ impl ServerPlace {
             return Ok(RunSource::Server(Box::new(Server::at(&url)?.checked()?)));
         }
         if let Some(server) = Server::of_home(&home)? {
-            return Ok(RunSource::Server(Box::new(server)));
+            let is_manager = server.is_ask_socket() && managed(&home, &json!({ "limit": 1 })).is_ok();
+            return Ok(match is_manager {
+                true => RunSource::Managed(Box::new(server), Box::new(home)),
+                false => RunSource::Server(Box::new(server)),
+            });
         }
         let config = compose::load(home)?;
         // Only the owner of the home reads its files.
         auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
         let ledger = compose::open_ledger(&config)?;
         Ok(RunSource::Files(Box::new(config), ledger))
+    }
+}
+
+/// A page of runs, over the admin socket.
+fn managed(home: &Home, asked: &Value) -> Result<Value, AdminError> {
+    let mut request = asked.clone();
+    if let Some(members) = request.as_object_mut() {
+        members.insert("op".to_owned(), Operation::RunList.as_str().into());
+    }
+    admin::call(&home.data, &request)
+}
+
+fn not_managed(error: &AdminError) -> Fail {
+    match error {
+        AdminError::Failed(FailureCode::Invalid, why) => Fail::usage(why),
+        AdminError::Refused(why) => Fail::new(exit::DENIED, why),
+        error => Fail::failed(error),
     }
 }
 
@@ -103,6 +129,7 @@ impl RunList {
         let is_ask_socket = source.is_ask_socket();
         let rows = match source {
             RunSource::Server(server) => self.on_server(&server, status, &words)?,
+            RunSource::Managed(_, home) => self.managed(&home, status, &words)?,
             RunSource::Files(config, ledger) => {
                 query::check_tools(ledger.reader(), &filter)?;
                 let index = if filter.is_empty() { None } else { Some(index(&config)?) };
@@ -121,6 +148,24 @@ impl RunList {
             }
         }
         Ok(exit::OK)
+    }
+
+    fn managed(&self, home: &Home, status: Option<RunStatus>, words: &str) -> Result<Vec<Value>, Fail> {
+        let (mut rows, mut after) = (Vec::new(), Value::Null);
+        while rows.len() < self.limit {
+            let limit = (self.limit - rows.len()).min(limits::PAGE_ROWS_MAX);
+            let status = status.map(RunStatus::as_str);
+            let asked = json!({ "query": words, "status": status, "after": after, "limit": limit });
+            let mut page = managed(home, &asked).map_err(|e| not_managed(&e))?;
+            if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+                rows.extend(items);
+            }
+            after = page.get("next").cloned().unwrap_or_default();
+            if after.is_null() {
+                break;
+            }
+        }
+        Ok(rows)
     }
 
     fn on_server(&self, server: &Server, status: Option<RunStatus>, words: &str) -> Result<Vec<Value>, Fail> {
@@ -181,6 +226,12 @@ fn table(rows: &[Value]) -> Result<(), Fail> {
     table.print(&screen)
 }
 
+/// The names of a ceiling.
+fn listed(names: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() { "none".to_owned() } else { format!("only {}", names.join(", ")) }
+}
+
 /// A member on one line, empty if it is missing.
 fn word(value: &Value, at: &str) -> String {
     match value.pointer(at) {
@@ -204,9 +255,10 @@ impl One {
         let id = self.id()?;
         let source = self.place.open(home)?;
         let found = source.find(&id)?;
+        let code = if is_whole(&found) { exit::OK } else { exit::UNVERIFIED };
         if is_json {
             show::json(&found)?;
-            return Ok(exit::OK);
+            return Ok(code);
         }
         let asked = source.asked(&id, &found)?;
         let screen = Screen::stdout();
@@ -221,6 +273,7 @@ impl One {
         put("who", word(&asked, "/who").into());
         put("started", Cell::written_time(&word(&asked, "/started"), &screen));
         put("message", word(&asked, "/message").into());
+        put("tools", found.ceiling.names().map(listed).unwrap_or_default().into());
         put("limit", found.limit.clone().unwrap_or_default().into());
         put("cost", cost(&found, &asked).into());
         source.approvals(&id)?.iter().for_each(|approval| put("approval", answered(approval).into()));
@@ -228,28 +281,36 @@ impl One {
             let range = format!("{} to {}: par audit show run:{id}", ledger.first, ledger.last);
             put("entries", range.into());
         }
+        put("damage", Cell::from(damage(&found)).toned(Tone::Bad));
         head.print(&screen)?;
         show::line("")?;
         reply::body(&found)?;
-        Ok(exit::OK)
+        Ok(code)
     }
 
     fn rerun(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         let id = self.id()?;
         let source = self.place.open(home)?;
         let message = source.message(&id)?;
+        let found = source.find(&id)?;
+        if !is_whole(&found) {
+            // What is left out may be what narrowed the run.
+            return Err(Fail::new(exit::UNVERIFIED, format!("{id}: {}", damage(&found))));
+        }
+        let tools = found.ceiling;
         match source {
-            RunSource::Server(server) => {
-                reply::print(&server.run("/agent/run", &json!({ "message": message }))?, is_json)
+            RunSource::Server(server) | RunSource::Managed(server, _) => {
+                let body = json!({ "message": message, "tools": tools });
+                reply::print(&server.run("/agent/run", &body)?, is_json)
             }
             RunSource::Files(config, ledger) => {
                 // The lock is taken again by the run.
                 drop(ledger);
-                let request = RunRequest { message, ..RunRequest::default() };
+                let request = RunRequest { message, tools, ..RunRequest::default() };
                 let (made, printed) = local::run_here(*config, "run", !is_json, async move |agent, by| {
                     agent.run(by, Door::LOCAL, request).await
                 })?;
-                reply::print_rest(&made, &printed.calls, is_json)
+                reply::print_rest(&made, &printed, is_json)
             }
         }
     }
@@ -261,6 +322,12 @@ impl RunSource {
             Self::Server(server) => {
                 let found = server.ask(&format!("/runs/{id}"), None)?;
                 serde_json::from_value(found).map_err(Fail::failed)
+            }
+            Self::Managed(_, home) => {
+                let asked = json!({ "op": Operation::RunShow.as_str(), "id": id.as_str() });
+                let mut found = admin::call(&home.data, &asked).map_err(|e| not_managed(&e))?;
+                let run = found.get_mut("run").map(Value::take).unwrap_or_default();
+                serde_json::from_value(run).map_err(Fail::failed)
             }
             Self::Files(_, ledger) => agent::find_run(ledger, id, |_| true)
                 .map_err(|e| Fail::new(exit::UNVERIFIED, e))?
@@ -276,11 +343,18 @@ impl RunSource {
                     server.ask(&format!("/runs?limit=1&q={}", query::encoded(&format!("run:{id}"))), None)?;
                 Ok(page.pointer("/items/0").cloned().unwrap_or_default())
             }
+            Self::Managed(_, home) => {
+                let asked = json!({ "query": format!("run:{id}"), "limit": 1 });
+                let page = managed(home, &asked).map_err(|e| not_managed(&e))?;
+                Ok(page.pointer("/items/0").cloned().unwrap_or_default())
+            }
             Self::Files(config, ledger) => {
-                let damaged = |e: crate::ledger::ReadError| Fail::new(exit::UNVERIFIED, e);
                 let first = found.ledger.as_ref().map_or(0, |ledger| ledger.first);
-                let Some(stored) = ledger.reader().entry(first).map_err(damaged)? else {
-                    return Ok(Value::Null);
+                let stored = match ledger.reader().entry(first) {
+                    // The run itself says that this entry is damaged.
+                    Ok(None) | Err(ReadError::Damaged(..)) => return Ok(Value::Null),
+                    Ok(Some(stored)) => stored,
+                    Err(e) => return Err(Fail::new(exit::UNVERIFIED, e)),
                 };
                 let names = auth::key_names_of(&compose::files(config));
                 let wall = stored.header.u64("wall_us").map(|us| crate::types::clock::Wall(us).rfc3339());
@@ -298,7 +372,7 @@ impl RunSource {
         let found = self.find(id)?;
         let asked = self.asked(id, &found)?;
         let shown = asked.get("message").and_then(Value::as_str);
-        let Self::Server(server) = self else {
+        let (Self::Server(server) | Self::Managed(server, _)) = self else {
             return shown
                 .map(str::to_owned)
                 .ok_or_else(|| Fail::failed(format!("the message of {id} was erased")));
@@ -344,6 +418,10 @@ impl RunSource {
                     Err(fail) if fail.code == exit::DENIED => return Ok(found),
                     page => page?,
                 },
+                Self::Managed(_, home) => {
+                    let asked = json!({ "op": Operation::ApprovalList.as_str(), "after": after });
+                    admin::call(&home.data, &asked).map_err(|e| not_managed(&e))?
+                }
                 Self::Files(_, ledger) => {
                     let page = Approval::list(ledger, None, after, limits::PAGE_ITEMS, |_| true);
                     let (items, next) = page.map_err(Fail::failed)?;
@@ -357,6 +435,20 @@ impl RunSource {
         }
         Ok(found)
     }
+}
+
+/// Whether every entry of the run verifies.
+fn is_whole(found: &RunReply) -> bool {
+    found.ledger.as_ref().is_none_or(|ledger| ledger.damaged.is_empty())
+}
+
+/// The damaged entries of a run, as one line; empty if there are none.
+fn damage(found: &RunReply) -> String {
+    let damaged = found.ledger.as_ref().map(|ledger| ledger.damaged.as_slice()).unwrap_or_default();
+    let Some(first) = damaged.first() else { return String::new() };
+    let all: Vec<String> = damaged.iter().map(u64::to_string).collect();
+    let what = if all.len() == 1 { "this entry does" } else { "these entries do" };
+    format!("{what} not verify: {}; what they say is left out: par audit show {first}", all.join(", "))
 }
 
 /// An approval with the person who answered it.

@@ -1,17 +1,17 @@
-//! `par tool`: lists, shows, adds and calls tools.
+//! `par tool`: lists, shows, adds, enables, disables and calls tools.
 
 use super::exit::{self, Fail};
-use super::live::PrintedRun;
-use super::new::NewTool;
+use super::new::{NewTool, disable, enable};
 use super::remote::{HomeServer, Server};
+use super::reply::{self, PrintedRun};
 use super::table::{Column, Screen, Sheet};
-use super::{compose, local, reply, show};
+use super::{compose, local, show};
 use crate::agent::{Agent, RunReply, Step, ToolView};
 use crate::auth::Principal;
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::policy::Door;
-use crate::tools::{Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot, check_id};
+use crate::tools::{CodeTree, Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot, check_id};
 use crate::types::json::parse_strict;
 use crate::types::{Decision, StepStatus, limits, nearest, text};
 use clap::Subcommand;
@@ -29,6 +29,16 @@ pub(super) enum Tool {
     },
     /// Add a program as a tool: write its manifest, a rule that permits it, and cases of that rule
     New(NewTool),
+    /// Enable a tool with its rules and cases: files of etc/ that end in `.disabled` are renamed
+    Enable {
+        /// Name of the tool
+        name: String,
+    },
+    /// Disable a tool with its rules and cases; what was enabled for it alone is renamed
+    Disable {
+        /// Name of the tool
+        name: String,
+    },
     /// Call a tool yourself, through every check that applies to a model's call
     Call {
         /// Name of the tool
@@ -45,9 +55,17 @@ impl Tool {
             Self::List => list(&compose::load(home)?, is_json),
             Self::Show { name } => describe(&compose::load(home)?, name, is_json),
             Self::New(new) => new.run(&compose::load(home)?, is_json),
+            Self::Enable { name } => {
+                let config = compose::load(home)?;
+                enable(&config, name)?.print(&config, is_json)
+            }
+            Self::Disable { name } => {
+                let config = compose::load(home)?;
+                disable(&config, name)?.print(&config, is_json)
+            }
             Self::Call { name, arguments } => {
                 let (made, printed) = call(home, name, arguments, is_json)?;
-                reply::print_rest(&made, &printed.calls, is_json)?;
+                reply::print_rest(&made, &printed, is_json)?;
                 if !is_json {
                     made.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }
@@ -251,23 +269,25 @@ pub(super) fn unknown(config: &Config, rules: &Rules, name: &str) -> String {
 pub(super) fn disabled(config: &Config, name: &str) -> Option<String> {
     let off = format!("{name}.toml.disabled");
     let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
-    (!name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file()).then(|| {
-        format!(
-            "the tool `{shown}` is disabled: rename `tools.d/{shown}.toml.disabled` to `{shown}.toml` to enable it"
-        )
-    })
+    (!name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file())
+        .then(|| format!("the tool `{shown}` is disabled: `par tool enable {shown}` enables it"))
+}
+
+fn code(tree: &CodeTree) -> Value {
+    json!({ "folder": tree.path(), "sha256": tree.digest().map(|digest| digest.hex()), "files": tree.count() })
 }
 
 fn view(manifest: &Manifest) -> Value {
     let runs = match &manifest.runner {
         Runner::Builtin(builtin) => json!({ "builtin": builtin }),
+        Runner::Front(which) => json!({ "front": which }),
         Runner::Program(program) => {
             let script = program.script.as_ref();
             let script = script.map(|s| json!({ "name": s.name(), "sha256": s.digest().hex() }));
             let arguments: Vec<String> = program.args.iter().map(element).collect();
             let stdin = (manifest.stdin == Stdin::Json).then_some("json");
             json!({ "program": program.path, "script": script, "arguments": arguments, "stdin": stdin,
-                    "exec": program.exec })
+                    "exec": program.exec, "code": manifest.trees.iter().map(code).collect::<Vec<_>>() })
         }
     };
     json!({

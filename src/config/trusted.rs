@@ -104,15 +104,33 @@ pub fn open_program(path: &Path) -> io::Result<(File, io::Result<()>)> {
     if !meta.is_file() {
         return Err(io::Error::other("is not a regular file"));
     }
-    let trust = check(&meta).and_then(|()| {
-        real.ancestors().skip(1).try_for_each(|folder| {
-            let meta = std::fs::metadata(folder)?;
-            let is_sticky = meta.mode() & 0o1000 != 0;
-            let checked = if is_sticky { check_owner(&meta) } else { check(&meta) };
-            checked.map_err(|why| io::Error::other(format!("its folder `{}` {why}", folder.display())))
-        })
-    });
+    let trust = check(&meta).and_then(|()| check_above(&real));
     Ok((file, trust))
+}
+
+/// Checks that only root and the user that started PAR can put something else at `path`, which has
+/// no links: the owner and the mode of every folder that leads to it. In a folder with the sticky
+/// bit, others cannot rename what they do not own.
+pub fn check_above(path: &Path) -> io::Result<()> {
+    path.ancestors().skip(1).try_for_each(|folder| {
+        let meta = std::fs::metadata(folder)?;
+        let is_sticky = meta.mode() & 0o1000 != 0;
+        let checked = if is_sticky { check_owner(&meta) } else { check(&meta) };
+        checked.map_err(|why| io::Error::other(format!("its folder `{}` {why}", folder.display())))
+    })
+}
+
+/// Opens a file of a code folder for reading, not through a link, and returns its mode. The same
+/// check as in [`read`] applies.
+pub fn open_code(path: &Path) -> io::Result<(File, u32)> {
+    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("is neither a regular file nor a folder nor a link"));
+    }
+    check(&meta)?;
+    Ok((file, meta.mode()))
 }
 
 /// The files in `folder` whose names end in `.ending`, sorted. The folder must pass the same check.

@@ -217,7 +217,11 @@ impl Client {
     ) -> Result<Response, EgressError> {
         let late = |_| EgressError::Timeout;
         let client = self.client_for(ask.endpoint).await?;
-        let head = client.get(ask.endpoint.url()).headers(headers(&ask)?).send();
+        let request = match ask.body {
+            Some(body) => client.post(ask.endpoint.url()).body(body.to_vec()),
+            None => client.get(ask.endpoint.url()),
+        };
+        let head = request.headers(headers(&ask)?).send();
         let mut answer =
             tokio::time::timeout(ask.deadline, head).await.map_err(late)?.map_err(EgressError::sort)?;
         if answer.status() != 200 {

@@ -4,6 +4,7 @@ use super::address::{Forbidden, check};
 use crate::types::{HostPort, limits, text};
 use ipnet::IpNet;
 use std::error::Error;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -23,6 +24,7 @@ pub struct Connected {
 #[derive(Clone, Debug)]
 pub struct Checked {
     addresses: Vec<SocketAddr>,
+    left_out: usize,
 }
 
 /// Why a connection failed. The texts are printable and bounded.
@@ -34,6 +36,9 @@ pub enum ConnectError {
     /// A tool may not be connected to one of its addresses.
     #[error("not permitted: {0}")]
     Forbidden(#[source] Forbidden),
+    /// The peer refuses connections at that port; for several addresses, the last one.
+    #[error("cannot connect: {0}")]
+    Closed(String),
     /// No server answers there; for several addresses, the reason of the last one.
     #[error("cannot connect: {0}")]
     Connect(String),
@@ -86,18 +91,20 @@ pub(super) async fn look_up(host: String) -> Result<Vec<IpAddr>, ConnectError> {
 
 impl Checked {
     pub(super) fn new(found: &[IpAddr], port: u16, named: &[IpNet]) -> Result<Self, ConnectError> {
-        let mut addresses = Vec::new();
+        let (mut addresses, mut left_out) = (Vec::new(), 0);
         for ip in found {
             check(*ip, named).map_err(ConnectError::Forbidden)?;
             let address = SocketAddr::new(*ip, port);
-            if !addresses.contains(&address) && addresses.len() < limits::CONNECT_ADDRESSES_MAX {
-                addresses.push(address);
+            match addresses.contains(&address) {
+                true => {}
+                false if addresses.len() < limits::CONNECT_ADDRESSES_MAX => addresses.push(address),
+                false => left_out += 1,
             }
         }
         if addresses.is_empty() {
             return Err(ConnectError::Resolve("the name has no address".to_owned()));
         }
-        Ok(Self { addresses })
+        Ok(Self { addresses, left_out })
     }
 
     /// The addresses, in the order in which they are tried. At least one.
@@ -106,9 +113,15 @@ impl Checked {
         &self.addresses
     }
 
+    /// How many further addresses the name has: all were checked, and none of these is used.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
     /// Each address alone, for a caller that records each before it is tried.
     pub fn each(&self) -> impl ExactSizeIterator<Item = Self> {
-        self.addresses.iter().map(|address| Self { addresses: vec![*address] })
+        self.addresses.iter().map(|address| Self { addresses: vec![*address], left_out: 0 })
     }
 
     /// Connects to the first address that answers. Each address gets an equal part of `deadline`.
@@ -120,6 +133,7 @@ impl Checked {
             let tried = timeout(part, TcpStream::connect(address)).await;
             last = match tried {
                 Ok(Ok(stream)) => return Ok(Connected { stream, address: *address }),
+                Ok(Err(e)) if e.kind() == ErrorKind::ConnectionRefused => ConnectError::Closed(bounded(&e)),
                 Ok(Err(e)) => ConnectError::Connect(bounded(&e)),
                 Err(_) => ConnectError::Timeout,
             };
@@ -234,7 +248,7 @@ mod tests {
         let to = host(&socket.local_addr().expect("an address").to_string());
         // Bound, so that no other process listens there.
         let refused = connect(&to, &loopback(), LONG).await.expect_err("no listener");
-        assert!(matches!(refused, ConnectError::Connect(_)), "{refused}");
+        assert!(matches!(refused, ConnectError::Closed(_)), "{refused}");
         let _full = socket.listen(0).expect("listens");
         let mut open = Vec::new();
         // The backlog of a listener that never accepts fills up, and then the kernel stops

@@ -57,7 +57,9 @@ impl EgressError {
         if let Some(refused) = causes(&error).find_map(|cause| cause.downcast_ref::<ConnectError>()) {
             match refused {
                 ConnectError::Forbidden(why) => Self::Forbidden(*why),
-                ConnectError::Resolve(why) | ConnectError::Connect(why) => Self::Connect(why.clone()),
+                ConnectError::Resolve(why) | ConnectError::Closed(why) | ConnectError::Connect(why) => {
+                    Self::Connect(why.clone())
+                }
                 ConnectError::Timeout => Self::Late(Wait::Connect),
             }
         } else if error.is_builder() {

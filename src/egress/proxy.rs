@@ -327,7 +327,7 @@ impl From<ConnectError> for ProxyRefusal {
     fn from(error: ConnectError) -> Self {
         let status = match error {
             ConnectError::Forbidden(_) => FORBIDDEN,
-            ConnectError::Resolve(_) | ConnectError::Connect(_) => BAD_GATEWAY,
+            ConnectError::Resolve(_) | ConnectError::Closed(_) | ConnectError::Connect(_) => BAD_GATEWAY,
             ConnectError::Timeout => GATEWAY_TIMEOUT,
         };
         Self(status, error.to_string())

@@ -11,11 +11,11 @@ use super::point::Gate;
 use crate::ledger::payload::{ApprovalRequestPayload, ShownCall, ShownSandbox, ShownScript, TaintRange};
 use crate::policy::TaintSource;
 use crate::secrets::Secrets;
-use crate::tools::{Manifest, Runner, Script};
+use crate::tools::{CodeTree, Manifest, Runner, Script};
 use crate::types::{Digest, json, limits, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is shown of a call that `manifest` would run; `None` if its script is too long to be shown,
 /// and so for a person to agree to.
@@ -28,7 +28,7 @@ pub(super) fn shown(context: &CallContext<'_>, manifest: &Manifest, secrets: &Se
         question: text::visible(text::prefix(context.message, limits::APPROVAL_QUESTION_BYTES_MAX)),
         channel: context.channel,
         program: match &manifest.runner {
-            Runner::Builtin(_) => None,
+            Runner::Builtin(_) | Runner::Front(_) => None,
             Runner::Program(program) => Some(path(&program.path)),
         },
         script,
@@ -69,7 +69,13 @@ fn sandbox(manifest: &Manifest) -> ShownSandbox {
         ("written_files_max", limits.written_files_max),
     ];
     ShownSandbox {
-        read: manifest.read.iter().map(|folder| path(folder)).collect(),
+        read: manifest
+            .read
+            .iter()
+            .map(PathBuf::as_path)
+            .chain(manifest.trees.iter().map(CodeTree::path))
+            .map(path)
+            .collect(),
         write: manifest.write.iter().map(|root| path(&root.folder)).collect(),
         connect: manifest.connect.iter().map(ToString::to_string).chain(manifest.reach.entries()).collect(),
         secrets: manifest.secrets.clone(),

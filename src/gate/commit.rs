@@ -17,7 +17,7 @@ use crate::types::{DataLabels, StepStatus};
 
 impl Gate {
     /// Makes decisions durable, after the entries in `before`, in one commit. Only then returns
-    /// permits, waiting calls and refusals, in order.
+    /// permits, waiting calls and refusals, in order, and the receipt of the first entry in `before`.
     ///
     /// `next` is the request to a model that follows if no call runs and none waits; it is then
     /// decided and recorded in the same commit.
@@ -26,7 +26,8 @@ impl Gate {
         before: Vec<Draft>,
         decided: Vec<Decided>,
         next: Option<ModelAsk<'_>>,
-    ) -> Result<(Vec<Outcome>, Option<AskOutcome>), AppendError> {
+    ) -> Result<(Vec<Outcome>, Option<AskOutcome>, Option<Receipt>), AppendError> {
+        let has_before = !before.is_empty();
         let asked_again: Vec<&Asked> = decided.iter().filter_map(|one| one.again.as_ref()).collect();
         let asks = decided.iter().any(|one| matches!(one.next, Next::Ask { .. }));
         let _turn = if asked_again.is_empty() && !asks { None } else { Some(self.answers.lock().await) };
@@ -66,12 +67,13 @@ impl Gate {
         }
         let mut receipts: Vec<Option<Receipt>> = receipts.into_iter().map(Some).collect();
         let mut take = |at: usize| receipts.get_mut(at).and_then(Option::take).ok_or(AppendError::Closed);
+        let first = if has_before { Some(take(0)?) } else { None };
         let outcomes = decided.into_iter().zip(places).map(|(one, (at, asked))| {
             let receipt = take(at)?;
             let asked = asked.map(&mut take).transpose()?;
             Ok(self.release(one, receipt, asked))
         });
-        Ok((outcomes.collect::<Result<_, AppendError>>()?, next))
+        Ok((outcomes.collect::<Result<_, AppendError>>()?, next, first))
     }
 
     /// Records outcomes in one commit, and only then returns what the model may see of them, in

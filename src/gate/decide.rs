@@ -18,7 +18,7 @@ use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, Loaded
 use crate::policy::{self, Approved, Counts, Evaluation, Question, Ruling, Session, Shadow};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
-use crate::types::{CallId, Decision, RefusalClass, limits, text};
+use crate::types::{CallId, Decision, Digest, RefusalClass, limits, text};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,9 +67,9 @@ impl QuestionFacts<'_> {
 
 impl Gate {
     /// The tools that `context` may use at all: those that the model is offered.
-    pub fn offered(&self, principal: &Principal, session: &Session) -> Vec<Arc<Manifest>> {
+    pub fn offered(&self, principal: &Principal, session: &Session) -> (Digest, Vec<Arc<Manifest>>) {
         let Rules { catalog, bundle } = self.rules();
-        bundle.offered(principal.subject(), session, catalog.manifests())
+        (bundle.digest(), bundle.offered(principal.subject(), session, catalog.manifests()))
     }
 
     /// Checks a proposed call. A tool that is not offered gives the same error as an unknown one;
@@ -216,7 +216,7 @@ impl Gate {
         let Invalid { proposed, reason } = invalid;
         let withheld = self.withheld(context, &proposed.tool);
         let (word, class, reason) = match &withheld {
-            Some(_) => (Decision::Deny, RefusalClass::Policy, taken_away(&proposed.tool)),
+            Some((_, why)) => (Decision::Deny, RefusalClass::Policy, why.told(&proposed.tool)),
             None => (Decision::Invalid, RefusalClass::Schema, reason),
         };
         let raw = text::prefix(&proposed.arguments, limits::ARGUMENTS_BYTES_MAX);
@@ -235,7 +235,7 @@ impl Gate {
             proposed_id: proposed.id,
             tool,
             arguments: json!(text::visible(text::prefix(raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX))),
-            manifest: withheld.map(|manifest| manifest.digest),
+            manifest: withheld.map(|(manifest, _)| manifest.digest),
             policy: self.rules().bundle.digest(),
             policies: Vec::new(),
             resource: None,
@@ -247,14 +247,20 @@ impl Gate {
         Decided { facts, word, class, payload, reason, next: Next::Nothing, again, counted: None }
     }
 
-    /// The manifest of a tool that is not offered because of what the run has read, and that would
-    /// be offered otherwise.
-    fn withheld(&self, context: &CallContext<'_>, tool: &str) -> Option<Arc<Manifest>> {
+    /// The manifest of a tool that is not offered because of the run's ceiling or of what the run
+    /// has read, and that would be offered otherwise.
+    fn withheld(&self, context: &CallContext<'_>, tool: &str) -> Option<(Arc<Manifest>, Withheld)> {
         let Rules { catalog, bundle } = self.rules();
         let manifest = catalog.find(tool)?;
-        let untainted = Session { taint: BTreeSet::new(), ..context.session.clone() };
         let may = |session: &Session| bundle.may_offer(context.principal.subject(), session, manifest);
-        (!may(context.session) && may(&untainted)).then(|| manifest.clone())
+        if may(context.session) {
+            return None;
+        }
+        let is_below = context.session.ceiling.contains(tool);
+        let ceiling = BTreeSet::from([tool.to_owned()]);
+        let otherwise = Session { ceiling, taint: BTreeSet::new(), ..context.session.clone() };
+        let why = if is_below { Withheld::Taint } else { Withheld::Ceiling };
+        may(&otherwise).then(|| (manifest.clone(), why))
     }
 
     fn decided(
@@ -305,12 +311,28 @@ impl Gate {
     }
 }
 
-/// Why a tool that was offered before is not offered any more.
-fn taken_away(tool: &str) -> String {
-    format!(
-        "`{tool}` is not offered after this run has read untrusted text; ask for it in a new run that \
-         reads nothing else first"
-    )
+/// Why a tool that the caller may use is not offered in a run.
+#[derive(Clone, Copy, Debug)]
+enum Withheld {
+    /// The run has read untrusted text.
+    Taint,
+    /// The request or the key names other tools.
+    Ceiling,
+}
+
+impl Withheld {
+    /// For the model and for people.
+    fn told(self, tool: &str) -> String {
+        match self {
+            Self::Taint => format!(
+                "`{tool}` is not offered after this run has read untrusted text; ask for it in a new run that \
+                 reads nothing else first"
+            ),
+            Self::Ceiling => format!(
+                "`{tool}` is not among the tools of this run, to which its request or its key limits it"
+            ),
+        }
+    }
 }
 
 fn decision_payload(pending: &Pending, verdict: &Evaluation) -> CallDecisionPayload {

@@ -21,6 +21,7 @@
 //! * `ask`: requests to language models.
 //! * `decide`, `earlier`, `commit`: decisions, questions that were asked before, and making
 //!   decisions and results durable.
+//! * `reread`: whether an earlier result may be shown again, asked as of now.
 //! * `recover`, `recall`: open calls after a crash, and the calls of a run read back.
 //! * `approval/`: approvals, refusals and time-outs.
 //!
@@ -103,6 +104,7 @@ mod decided;
 mod card;
 mod question;
 mod decide;
+mod reread;
 mod earlier;
 mod commit;
 mod recover;

@@ -15,6 +15,8 @@ use serde_json::{Map, Value, json};
 /// enforced layers, and the time.
 pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execution>) -> Draft {
     let ResultContent { result, truncated, mismatch, is_trusted } = content(facts, execution);
+    let mut labels = if is_trusted { DataLabels::default() } else { DataLabels::untrusted() };
+    labels.add(&execution.repeats);
     let made = &execution.connections;
     // A structured result has no member for standard error; it is recorded for debugging.
     let has_stderr = facts.structured && !execution.stderr.is_empty();
@@ -50,7 +52,7 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         manifest: facts.manifest,
         status: Some(status(facts, execution).as_str()),
         tool: Some(facts.tool.clone()),
-        labels: Some(if is_trusted { DataLabels::default() } else { DataLabels::untrusted() }),
+        labels: Some(labels),
         ..Draft::new(payload)
     }
 }

@@ -77,8 +77,8 @@ impl InForce {
 }
 
 impl Rules {
-    /// What differs in `next`: names of policies and tools that were added, removed or changed, and
-    /// whether groups and labels changed.
+    /// What differs in `next`: names of policies, tools and runbooks that were added, removed or
+    /// changed, and whether groups and labels changed.
     #[must_use]
     pub fn difference(&self, next: &Self) -> RulesDifference {
         let policies = |rules: &Self| {
@@ -87,11 +87,16 @@ impl Rules {
         let tools = |rules: &Self| {
             rules.catalog.manifests().map(|m| (m.name.clone(), Some(m.digest.hex()))).collect()
         };
+        let runbooks = |rules: &Self| {
+            rules.bundle.runbooks().iter().map(|book| (book.name.clone(), Some(book.sha256.hex()))).collect()
+        };
+        let runbooks = changes(&runbooks(self), &runbooks(next));
         RulesDifference {
             policies: changes(&policies(self), &policies(next)),
             tools: changes(&tools(self), &tools(next)),
             groups: self.bundle.groups() != next.bundle.groups(),
             labels: self.bundle.labels() != next.bundle.labels(),
+            runbooks: Some(runbooks).filter(|changes| *changes != NameChanges::default()),
         }
     }
 

@@ -154,7 +154,7 @@ impl Below {
         match runner {
             _ if self.is_closed => Some(Obstacle::by_policy(NOTHING_BELOW)),
             Runner::Program(_) if has_some => Some(Obstacle::by_policy(NO_VIEW)),
-            Runner::Program(_) | Runner::Builtin(_) => None,
+            Runner::Program(_) | Runner::Builtin(_) | Runner::Front(_) => None,
         }
     }
 

@@ -6,10 +6,10 @@
 
 use super::app::App;
 use super::host_socket::UserSocket;
-use super::middleware::{self, RequestOrigin, SocketPeer};
+use super::middleware::{self, Alive, RequestOrigin, SocketPeer};
 use super::problem::{Code, Problem};
 use super::routes::asking;
-use super::server::{ACCEPT_PAUSE, Alive, builder, raised};
+use super::server::{ACCEPT_PAUSE, builder, raised};
 use crate::auth::{AskDoor, OsUsers};
 use crate::types::{Shares, limits};
 use axum::Router;

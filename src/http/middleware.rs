@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::time::Instant;
+use tokio::sync::mpsc;
 use tower::ServiceExt as _;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -56,6 +57,13 @@ impl RequestOrigin {
     }
 }
 
+/// Held by everything that must end before the server has stopped.
+pub(super) type Alive = mpsc::Sender<Infallible>;
+
+/// Keeps the server from stopping, for what a handler starts and does not wait for.
+#[derive(Clone, Debug)]
+pub(super) struct KeptAlive(#[expect(dead_code, reason = "held until it is dropped")] Alive);
+
 /// The id of a request, for its handlers.
 #[derive(Clone, Debug)]
 pub(super) struct Id(pub(super) String);
@@ -64,6 +72,10 @@ pub(super) struct Id(pub(super) String);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsIs;
 
+/// Marks a response that goes on while its request is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IsStream;
+
 /// Answers one request. `alive` is held until the handler has ended, whether or not the client
 /// waits.
 pub(super) async fn answer(
@@ -71,7 +83,7 @@ pub(super) async fn answer(
     routes: Router,
     origin: RequestOrigin,
     request: Request<Incoming>,
-    alive: impl Send + 'static,
+    alive: Alive,
 ) -> Result<Response<Body>, Infallible> {
     let started = Instant::now();
     let id = request_id(request.headers());
@@ -79,6 +91,7 @@ pub(super) async fn answer(
     let answered = app.answered.clone();
     let mut request = request;
     request.extensions_mut().insert(Id(id.clone()));
+    request.extensions_mut().insert(KeptAlive(alive.clone()));
     let from = origin.clone();
     let handler = tokio::spawn(async move {
         let response = handle(&app, routes, from, request).await;
@@ -91,7 +104,9 @@ pub(super) async fn answer(
         RequestOrigin::Network(_, mark) => response.map(|body| mark.answered(body)),
         RequestOrigin::Host(_) => response,
     };
-    answered.count(response.status(), path == "/agent/run", started.elapsed());
+    // The time to the first event of a stream says nothing about the run.
+    let is_run = path == "/agent/run" && response.extensions().get::<IsStream>().is_none();
+    answered.count(response.status(), is_run, started.elapsed());
     // Probes arrive all the time.
     if path == "/livez" || path == "/readyz" {
         tracing::debug!(request = %id, status = response.status().as_u16(), "probed");

@@ -52,8 +52,6 @@ codes! {
     NotFound = NOT_FOUND "not_found" "Not found, or not visible to this key";
     /// The resource exists, with other methods.
     WrongMethod = METHOD_NOT_ALLOWED "wrong_method" "This resource does not support this method";
-    /// The requested media type is not supported.
-    NotAcceptable = NOT_ACCEPTABLE "not_acceptable" "The requested media type is not supported";
     /// The body did not arrive in time.
     TimedOut = REQUEST_TIMEOUT "timed_out" "The request did not arrive in time";
     /// It is answered already or no longer needs an answer.
@@ -129,19 +127,27 @@ impl Problem {
         Self { retry_after_s: Some(seconds), ..self }
     }
 
-    /// Writes the problem into a response and keeps its other headers.
-    pub(super) fn fill(self, response: &mut Response<axum::body::Body>, request_id: &str) {
+    /// The members of the problem.
+    pub(super) fn members(&self, request_id: Option<&str>) -> Value {
         let mut members = json!({
             "type": format!("/problems/{}", self.code.as_str()),
             "title": self.code.title(),
             "status": self.code.status().as_u16(),
             "code": self.code.as_str(),
             "detail": self.detail,
-            "request_id": request_id,
         });
-        if let (Some(run), Some(members)) = (self.run, members.as_object_mut()) {
-            members.insert("run".to_owned(), Value::from(run.as_str()));
+        let more = [("request_id", request_id), ("run", self.run.as_ref().map(RunId::as_str))];
+        for (name, value) in more {
+            if let (Some(value), Some(members)) = (value, members.as_object_mut()) {
+                members.insert(name.to_owned(), Value::from(value));
+            }
         }
+        members
+    }
+
+    /// Writes the problem into a response and keeps its other headers.
+    pub(super) fn fill(self, response: &mut Response<axum::body::Body>, request_id: &str) {
+        let members = self.members(Some(request_id));
         *response.status_mut() = self.code.status();
         let json = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, json);

@@ -10,8 +10,9 @@ use axum::{Extension, Router};
 /// The routes of `par.sock`: they ask, and none of them answers an approval, manages the server or
 /// reads what others asked. The proofs let a caller check the ledger before it asks.
 pub(super) fn asking(app: App) -> Router {
+    let streams = Streams::default();
     Router::new()
-        .route("/agent/run", post(runs::start))
+        .route("/agent/run", post(runs::start).layer(Extension(streams)))
         .route("/runs", get(runs::list))
         .route("/runs/{id}", get(runs::show))
         .route("/tools", get(tools::list))
@@ -26,7 +27,7 @@ pub(super) fn asking(app: App) -> Router {
 pub(super) fn routes(app: App) -> Router {
     let streams = Streams::default();
     Router::new()
-        .route("/agent/run", post(runs::start))
+        .route("/agent/run", post(runs::start).layer(Extension(streams.clone())))
         .route("/runs", get(runs::list))
         .route("/runs/{id}", get(runs::show))
         .route("/approvals", get(approvals::list).layer(Extension(streams.clone())))

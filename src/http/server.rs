@@ -4,7 +4,7 @@
 use super::app::App;
 use super::bounds::Bounds;
 use super::connections::{ConnectionSlots, HeldSlot};
-use super::middleware::{self, Ends, RequestOrigin};
+use super::middleware::{self, Alive, Ends, RequestOrigin};
 use super::routes::routes;
 use crate::types::limits;
 use axum::Router;
@@ -13,7 +13,6 @@ use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
@@ -24,9 +23,6 @@ use tokio::sync::{mpsc, watch};
 const READ_BUFFER_MIN: usize = 8_192;
 /// Delay after a failed accept (out of descriptors).
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Held by everything that must end before the server has stopped.
-pub(super) type Alive = mpsc::Sender<Infallible>;
 
 /// Serves until `shutdown` is ready. Then accepts no more connections, lets open requests finish
 /// for at most `stop_max`, and returns. It also waits for runs whose client is gone.

@@ -3,7 +3,7 @@
 
 use super::app::App;
 use super::problem::{Code, Problem};
-use crate::types::{Full, Shares, clock, limits};
+use crate::types::{Full, Share, Shares, clock, limits};
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse as _, Response};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Interval between two comments that keep the connection open, in microseconds.
 const HEARTBEAT_US: u64 = 15_000_000;
 /// Interval between two checks of the reader's access, in microseconds.
-const STANDING_US: u64 = 2_000_000;
+const STANDING_US: u64 = 1_000_000;
 
 type Out = Sender<Bytes, Infallible>;
 
@@ -36,12 +36,27 @@ pub(super) trait Events: Send + 'static {
 
     /// Whether the reader still has access.
     fn has_access(&self) -> impl Future<Output = bool> + Send;
+
+    /// Waits until there may be more events, after `next` had none.
+    fn wait(&mut self) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(Duration::from_millis(limits::TAIL_MS))
+    }
+
+    /// Whether a server that stops waits for the end of the stream.
+    fn outlasts_stop(&self) -> bool {
+        false
+    }
 }
 
 impl Streams {
     /// Responds to `reader` with a body that ends when the reader is gone or loses access, or when
     /// the server stops.
     pub(super) fn answer(&self, app: App, reader: &str, events: impl Events) -> Result<Response, Problem> {
+        Ok(self.take(reader)?.answer(app, events))
+    }
+
+    /// A slot for a stream to `reader`.
+    pub(super) fn take(&self, reader: &str) -> Result<StreamSlot, Problem> {
         let place = self.0.try_take(reader).map_err(|full| {
             let what = match full {
                 Full::All => "too many live streams are open",
@@ -49,14 +64,25 @@ impl Streams {
             };
             Problem::new(Code::TooMany, what).retry_after(30)
         })?;
+        Ok(StreamSlot(place))
+    }
+}
+
+/// A slot for one stream.
+#[derive(Debug)]
+pub(super) struct StreamSlot(#[expect(dead_code, reason = "held until it is dropped")] Share);
+
+impl StreamSlot {
+    /// Responds as [`Streams::answer`] does.
+    pub(super) fn answer(self, app: App, events: impl Events) -> Response {
         let (out, body) = Channel::new(8);
         tokio::spawn(async move {
             send_events(app, events, out).await;
-            drop(place);
+            drop(self);
         });
         let kept =
             [(CONTENT_TYPE, "text/event-stream"), (HeaderName::from_static("x-accel-buffering"), "no")];
-        Ok((kept, Body::new(body)).into_response())
+        (kept, Body::new(body)).into_response()
     }
 }
 
@@ -66,7 +92,7 @@ async fn send_events(app: App, mut events: impl Events, mut out: Out) {
     if send(&mut out, "retry: 2000\n\n".to_owned()).await.is_none() {
         return;
     }
-    while app.ready.obstacle() != Some("stopping") {
+    while events.outlasts_stop() || app.ready.obstacle() != Some("stopping") {
         let now = clock::mono_us();
         if now.saturating_sub(stood_us) >= STANDING_US {
             if !events.has_access().await {
@@ -78,7 +104,7 @@ async fn send_events(app: App, mut events: impl Events, mut out: Out) {
             Some(text) if !text.is_empty() => text,
             Some(_) if now.saturating_sub(spoken_us) >= HEARTBEAT_US => ":\n\n".to_owned(),
             Some(_) => {
-                tokio::time::sleep(Duration::from_millis(limits::TAIL_MS)).await;
+                events.wait().await;
                 continue;
             }
             None => return,

@@ -5,9 +5,9 @@
 //! A supervisor forks it, or a service manager starts it for one connection of the front
 //! ([`attend`]).
 
-use super::child::trust;
 use super::host::ground::Ground;
 use super::host::machine::Machine;
+use super::host::trust::TlsTrust;
 use super::journal::Journal;
 use super::protocol::{self, Reply};
 use super::secrets::Vault;
@@ -81,8 +81,7 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
     let vault = Vault::open(spec, &catalog, one)?;
     let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
-    let connects = |manifest: &Arc<Manifest>| manifest.runner == Runner::Builtin(Builtin::HttpGet);
-    let tls = catalog.manifests().any(connects).then(|| trust(spec.ca_file.as_deref())).transpose()?;
+    let tls = catalog.manifests().any(trusts).then(|| TlsTrust::read(spec.ca_file.as_deref())).transpose()?;
     // The environment has been read completely. What is forked from here on, builtins included, has
     // no copy of a key there.
     sys::overwrite_environment(one, |_| true);
@@ -110,6 +109,12 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
             EventLoop::open(catalog, machine, groups, front, journal, vault, slots)?.serve()
         }
     }
+}
+
+/// Whether a tool needs to know which certificates this host trusts.
+fn trusts(manifest: &Arc<Manifest>) -> bool {
+    let Runner::Builtin(which) = manifest.runner else { return false };
+    which.sink().is_some() || which == Builtin::CertificateFile
 }
 
 /// Waits for the second stage to end. If the front is gone and the second stage stays, kills it: a

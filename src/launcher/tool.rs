@@ -13,7 +13,7 @@ use crate::launcher::view::files::{name_of, open_path};
 use crate::launcher::view::own_proc;
 use crate::tools::builtin::host::{ProcNames, proc_names};
 use crate::tools::{
-    Builtin, CodeFile, Connect, Manifest, Modes, ProcView, Runner, Runtime, Script, WriteRoot,
+    Builtin, CodeFile, CodeTree, Connect, Manifest, Modes, ProcView, Runner, Runtime, Script, WriteRoot,
 };
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};
@@ -40,6 +40,8 @@ pub(crate) struct OpenTool {
     pub(crate) program: Option<OpenProgram>,
     /// Other programs that the program may start.
     pub(crate) exec: Vec<OpenProgram>,
+    /// Its folders of code, in the manifest's order.
+    trees: Vec<OwnedFd>,
     /// A sealed memfd of the script's bytes as they were loaded.
     pub(crate) script: Option<OwnedFd>,
     /// The last filter of its program.
@@ -90,6 +92,7 @@ impl OpenTool {
         report: &mut Report,
     ) -> Result<Self, String> {
         let (program, exec, script) = open_runner(manifest, machine)?;
+        let trees = manifest.trees.iter().map(open_tree).collect::<Result<_, _>>()?;
         let mut skip = |path: &std::path::Path| {
             report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
         };
@@ -138,6 +141,7 @@ impl OpenTool {
             writes,
             program,
             exec,
+            trees,
             script,
             secrets,
             memberships,
@@ -185,7 +189,9 @@ impl OpenTool {
 
     /// What the program itself needs in addition to the object.
     pub(crate) fn program_grants<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = PathRule<'a>> {
-        program_grants(&self.manifest, self.program.iter().chain(&self.exec), machine)
+        let rights = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
+        let trees = self.trees.iter().map(move |folder| PathRule { at: folder.as_fd(), rights });
+        program_grants(&self.manifest, self.program.iter().chain(&self.exec), machine).chain(trees)
     }
 
     /// The names in the host's `/proc` that the tool reads.
@@ -209,6 +215,12 @@ impl OpenTool {
     /// Whether every program is unchanged since it was hashed. Costs one `fstat` each.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.program.iter().chain(&self.exec).all(OpenProgram::is_unchanged)
+    }
+
+    /// Checks that everything in the folders of code is as it was when it was hashed. Costs one
+    /// `fstatat` for each file.
+    pub(crate) fn check_trees(&self) -> Result<(), String> {
+        self.manifest.trees.iter().zip(&self.trees).try_for_each(|(tree, folder)| tree.compare(folder))
     }
 
     /// Whether a call's child reads the mount table before it is confined; the table is as of that
@@ -248,7 +260,11 @@ impl OpenTool {
         let programs = self.program.iter().chain(&self.exec).map(|program| &program.fd);
         let roots = self.roots.iter().map(|root| &root.fd);
         let memory = self.script.iter().chain(&self.secrets);
-        programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(memory)
+        programs
+            .chain(&self.trees)
+            .chain(roots)
+            .chain(self.writes.iter().map(|folder| &folder.fd))
+            .chain(memory)
     }
 
     /// What a call has in addition to its arguments, for the record.
@@ -277,6 +293,7 @@ fn open_runner(manifest: &Manifest, machine: &Machine) -> Result<Runnable, Strin
     let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
     match &manifest.runner {
         Runner::Builtin(_) => Ok((None, Vec::new(), None)),
+        Runner::Front(_) => Err("it runs in the front".to_owned()),
         Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
             let shortfalls = machine.held.shortfalls(runs).join("; ");
             Err(format!("a protection of programs is missing on this machine: {shortfalls}"))
@@ -295,7 +312,7 @@ fn open_runner(manifest: &Manifest, machine: &Machine) -> Result<Runnable, Strin
     }
 }
 
-/// Opens every tool of the catalog; the report names those that cannot be called.
+/// Opens every tool of the catalog that runs here; the report names those that cannot be called.
 pub(crate) fn open_all(
     manifests: impl Iterator<Item = Arc<Manifest>>,
     machine: &Machine,
@@ -303,7 +320,8 @@ pub(crate) fn open_all(
     report: &mut Report,
 ) -> Vec<OpenTool> {
     let mut tools = Vec::new();
-    for manifest in manifests {
+    // The front runs its own tools; here they are only reported, with their digests.
+    for manifest in manifests.filter(|manifest| manifest.front().is_none()) {
         match OpenTool::open(&manifest, machine, vault, report) {
             Ok(tool) => tools.push(tool),
             Err(reason) => report.refused.push(RefusedTool { tool: manifest.name.clone(), reason }),
@@ -329,10 +347,21 @@ fn program_grants<'a>(
             };
             vec![null, PathRule { at: machine.supplies.random.as_fd(), rights: AccessFs::ReadFile.into() }]
         }
-        Runner::Builtin(_) => Vec::new(),
+        Runner::Builtin(_) | Runner::Front(_) => Vec::new(),
     };
     let rights = AccessFs::Execute | AccessFs::ReadFile;
     programs.map(move |open| PathRule { at: open.fd.as_fd(), rights }).chain(libraries).chain(devices)
+}
+
+/// Opens a folder of code. It has to be the one that was read with the manifest, and only root or
+/// the user that started PAR may be able to change what is in it.
+fn open_tree(tree: &CodeTree) -> Result<OwnedFd, String> {
+    if let Some(obstacle) = tree.obstacle() {
+        return Err(obstacle.to_owned());
+    }
+    let at = |e: &dyn std::fmt::Display| format!("code folder `{}`: {e}", tree.path().display());
+    let folder = open_path(tree.path()).map_err(|e| at(&e))?;
+    tree.compare(&folder).map(|()| folder)
 }
 
 /// The script in sealed memory. It outlives the file.
@@ -353,16 +382,23 @@ impl WriteFolder {
 fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
     match (runner, folder) {
         (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths), true) => AccessFs::ReadDir.into(),
-        (Runner::Builtin(Builtin::ReadFile | Builtin::FileInfo | Builtin::ReadConfig), _) => {
-            AccessFs::ReadFile.into()
-        }
+        (
+            Runner::Builtin(
+                Builtin::ReadFile | Builtin::FileInfo | Builtin::ReadConfig | Builtin::CertificateFile,
+            ),
+            _,
+        ) => AccessFs::ReadFile.into(),
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), false) => {
             AccessFs::ReadFile.into()
         }
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), true) => {
             AccessFs::ReadFile | AccessFs::ReadDir
         }
-        (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths | Builtin::HttpGet), _) => BitFlags::EMPTY,
+        (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths), _) => BitFlags::EMPTY,
+        (Runner::Builtin(Builtin::HttpGet | Builtin::HttpProbe | Builtin::TlsCertificate), _) => {
+            BitFlags::EMPTY
+        }
+        (Runner::Front(_), _) => BitFlags::EMPTY,
         // These have no folders.
         (
             Runner::Builtin(

@@ -20,7 +20,7 @@ use super::tree::{Frontier, leaf, proof};
 use super::{Checkpoint, Draft, Filter, Head, Header, Note, VerifierKey, WitnessKey};
 use crate::borders::refuses_visibly;
 use crate::types::json::canonical;
-use crate::types::{Digest, RunId, RunStatus, SessionId, digest, limits};
+use crate::types::{Ceiling, Digest, RunId, RunStatus, SessionId, digest, limits};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer as _, SigningKey};
@@ -284,11 +284,14 @@ fn drafts() -> [Draft; 3] {
         message: "what says the log?".to_owned(),
         calls_max: 4,
         tools: vec!["read_file".to_owned()],
+        ceiling: Ceiling::OPEN,
         provider: "openai".to_owned(),
         model: "m".to_owned(),
+        system_sha256: None,
         source_ip: None,
         channel: None,
         via: None,
+        runbook: None,
         secrets: None,
     };
     let reply = RunReplyPayload {
@@ -301,6 +304,8 @@ fn drafts() -> [Draft; 3] {
         steps: Vec::new(),
         usage: Usage::default(),
         models: Vec::new(),
+        ceiling: Ceiling::OPEN,
+        runbook: None,
     };
     let record = ExportPayload {
         query: String::new(),

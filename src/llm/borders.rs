@@ -4,10 +4,11 @@
 
 use super::conversation::Conversation;
 use super::error::{ModelError, ModelErrorKind};
+use super::form::OpaqueOrigin;
 use super::remote::answer::refusal;
 use super::remote::partial::StreamReader;
 use super::remote::wire::{Wire, WireRequest, read};
-use super::reply::{ModelReply, OpaqueOrigin, ReplyPart, Stop};
+use super::reply::{ModelReply, ReplyPart, Stop};
 use super::wires::anthropic::Messages;
 use super::wires::gemini::GenerateContents;
 use super::wires::ollama::OllamaChats;

@@ -2,6 +2,7 @@
 
 use super::reply::{ModelReply, ReplyPart, ReplyPiece, Stop, arranged, pieces};
 use crate::gate::ToolResult;
+use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{DataLabels, Labelled};
@@ -19,10 +20,16 @@ use crate::types::{DataLabels, Labelled};
 #[derive(Debug)]
 pub struct Conversation {
     system: String,
+    runbook: Option<GivenRunbook>,
     messages: Vec<Message>,
     bytes: usize,
     labels: DataLabels,
 }
+
+/// The words before a runbook.
+const RUNBOOK: &str = "\
+The operator of this server wrote the following runbook for exactly this message. Follow its steps in their \
+order, as far as they help, and read each result. It permits nothing: each call is checked as ever.";
 
 /// One message.
 #[derive(Debug)]
@@ -54,7 +61,24 @@ impl Conversation {
     #[must_use]
     pub fn new(system: Labelled<String>) -> Self {
         let (system, labels) = system.into_parts();
-        Self { bytes: system.len(), system, messages: Vec::new(), labels }
+        Self { bytes: system.len(), system, runbook: None, messages: Vec::new(), labels }
+    }
+
+    /// Gives the model a runbook: the operator's text, after the system prompt.
+    pub fn give(&mut self, runbook: Labelled<Clean<GivenRunbook>>) {
+        let (runbook, labels) = runbook.into_parts();
+        let runbook = runbook.into_inner();
+        let text = format!("\n\n{RUNBOOK}\n\n{}", runbook.text);
+        self.labels.add(&labels);
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.system.push_str(&text);
+        self.runbook = Some(runbook);
+    }
+
+    /// The runbook that it was given.
+    #[must_use]
+    pub fn runbook(&self) -> Option<&GivenRunbook> {
+        self.runbook.as_ref()
     }
 
     /// The labels of everything in it.
@@ -63,7 +87,7 @@ impl Conversation {
         &self.labels
     }
 
-    /// The system prompt.
+    /// The system prompt, and after it the runbook.
     #[must_use]
     pub fn system(&self) -> &str {
         &self.system

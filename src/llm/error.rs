@@ -1,8 +1,9 @@
 //! Why a request got no reply.
 
+use super::form::RequestForm;
 use crate::egress::{EgressError, Wait};
 use crate::secrets::{Finder, SecretCounts, Secrets};
-use crate::types::{limits, text};
+use crate::types::{Digest, limits, text};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,17 @@ pub struct ModelError {
     pub found: SecretCounts,
     /// How long the server asks to be left alone (`Retry-After`).
     pub retry_after: Option<Duration>,
+    /// The request, if one was sent.
+    pub sent: Option<Box<SentRequest>>,
+}
+
+/// A request that was sent and got no reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentRequest {
+    /// SHA-256 of its bytes.
+    pub digest: Digest,
+    /// What determined them, next to the conversation and the tools.
+    pub form: RequestForm,
 }
 
 /// The kinds of failure.
@@ -61,6 +73,7 @@ impl ModelError {
             raw: None,
             found: SecretCounts::default(),
             retry_after: None,
+            sent: None,
         }
     }
 
@@ -76,6 +89,7 @@ impl ModelError {
             raw: None,
             found: SecretCounts::default(),
             retry_after: None,
+            sent: None,
         }
     }
 
@@ -89,6 +103,7 @@ impl ModelError {
             raw: Some(raw),
             found: SecretCounts::default(),
             retry_after: None,
+            sent: None,
         }
     }
 
@@ -103,6 +118,7 @@ impl ModelError {
             raw: Some(raw),
             found: SecretCounts::default(),
             retry_after: None,
+            sent: None,
         }
     }
 
@@ -123,6 +139,7 @@ impl ModelError {
             raw: Some(raw),
             found: SecretCounts::default(),
             retry_after: None,
+            sent: None,
         }
     }
 
@@ -149,14 +166,17 @@ impl ModelError {
     ///
     /// `began` is the finder under which the request began.
     pub(super) fn bounded(self, secrets: &Secrets, began: &Arc<Finder>) -> Self {
-        let Self { kind, message, retryable, raw, found, retry_after } = self;
-        let clean = secrets.clean_since(began, (message, raw, found));
+        let Self { kind, message, retryable, raw, found, retry_after, sent } = self;
+        let (digest, form) = sent.map(|sent| (sent.digest, sent.form.apart())).unzip();
+        let clean = secrets.clean_since(began, ((message, form), raw, found));
         let found = clean.found().clone();
-        let (message, mut raw, _) = clean.into_inner();
+        let ((message, form), mut raw, _) = clean.into_inner();
+        let form = form.map(RequestForm::whole);
+        let sent = digest.zip(form).map(|(digest, form)| Box::new(SentRequest { digest, form }));
         if let Some(raw) = &mut raw {
             raw.truncate(limits::MODEL_ERROR_BYTES_MAX);
         }
-        Self { kind, message: shown(&message), retryable, raw, found, retry_after }
+        Self { kind, message: shown(&message), retryable, raw, found, retry_after, sent }
     }
 }
 
@@ -177,7 +197,15 @@ impl From<EgressError> for ModelError {
             }
             other => other.to_string(),
         };
-        Self { kind, message, retryable, raw: None, found: SecretCounts::default(), retry_after: None }
+        Self {
+            kind,
+            message,
+            retryable,
+            raw: None,
+            found: SecretCounts::default(),
+            retry_after: None,
+            sent: None,
+        }
     }
 }
 

@@ -11,12 +11,14 @@
 //!
 //! * `provider`: the trait, and the request. `conversation`: the messages. `reply`, `error`: the
 //!   outcome. `proposer`: a run's source of calls.
+//! * `form`, `request`: the bytes of a request.
 //! * `probe`: a request outside any run.
 //! * `settings`: the configuration of a provider. `choose`: builds a provider from it.
 //! * `remote/`: everything that protocols share. `wires/`: the protocols.
 //! * `offline/`, `direct`: providers without a model.
 //! * `breaker`, `guarded`: a model that fails is left alone for a while.
 
+mod form;
 mod error;
 mod reply;
 mod conversation;
@@ -26,6 +28,7 @@ mod provider;
 mod settings;
 mod remote;
 mod wires;
+mod request;
 mod offline;
 mod direct;
 mod breaker;
@@ -39,8 +42,9 @@ mod tests;
 pub use choose::{build, build_all};
 pub use conversation::{Conversation, Message};
 pub use direct::Direct;
-pub use error::{ModelError, ModelErrorKind};
+pub use error::{ModelError, ModelErrorKind, SentRequest};
+pub use form::{OpaqueOrigin, RequestForm};
 pub use proposer::{Proposer, ProviderKind};
 pub use provider::{BoxFuture, DeltaSink, ModelRequest, Provider, ToolOffer};
-pub use reply::{ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, Stop, StreamedBytes, TokenUsage};
+pub use reply::{ModelReply, OpaqueState, ReplyPart, Stop, StreamedBytes, TokenUsage};
 pub use settings::Settings;

@@ -1,5 +1,6 @@
 //! A model's reply. All of it is hostile.
 
+use super::form::{FormParts, OpaqueOrigin, RequestForm};
 use crate::secrets::{Parted, SecretCounts};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
@@ -21,6 +22,9 @@ pub struct ModelReply {
     pub usage: TokenUsage,
     /// SHA-256 of the exact bytes that were sent.
     pub request_digest: Digest,
+    /// What determined them, next to the conversation and the tools; `None` for a provider that
+    /// sends nothing.
+    pub form: Option<RequestForm>,
     /// The exact bytes of the answer, after secrets were replaced; empty if they are left out.
     pub raw: Vec<u8>,
     /// Set if the answer was a stream: what its bytes were, whether or not `raw` has them.
@@ -55,17 +59,6 @@ pub struct OpaqueState {
     pub state: Option<String>,
     /// SHA-256 of the server's text.
     pub digest: Digest,
-}
-
-/// The source of an opaque state, and the only address to which it is sent again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OpaqueOrigin {
-    /// The wire, by its name in the configuration.
-    pub wire: String,
-    /// The base URL.
-    pub base_url: String,
-    /// The model as configured.
-    pub model: String,
 }
 
 /// The bytes of a stream.
@@ -104,18 +97,19 @@ impl Parted for ModelReply {
     type Parts = (
         (Option<String>, (Vec<CallParts>, Vec<PartParts>), StopParts),
         (Vec<u8>, StreamedParts, String),
-        ((u64, u64), (Digest, u64), SecretCounts),
+        ((u64, u64), (Digest, Option<FormParts>, u64), SecretCounts),
     );
 
     fn apart(self) -> (Self::Parts, fn(Self::Parts) -> Self) {
         let Self { text, calls, parts, stop, usage, request_digest, raw, streamed, model, .. } = self;
         let (states_left_out, found) = (self.states_left_out, self.found);
+        let form = self.form.map(RequestForm::apart);
         let apart = |ProposedCall { id, tool, arguments }| (id, tool, arguments);
         let calls = calls.into_iter().map(apart).collect();
         let parts = parts.into_iter().map(ReplyPart::apart).collect();
         let TokenUsage { input_tokens, output_tokens } = usage;
         let streamed = streamed.map(|one| (one.bytes, one.digest, u64::from(one.held_secret)));
-        let counted = ((input_tokens, output_tokens), (request_digest, states_left_out), found);
+        let counted = ((input_tokens, output_tokens), (request_digest, form, states_left_out), found);
         (((text, (calls, parts), stop.apart()), (raw, streamed, model), counted), Self::whole)
     }
 }
@@ -131,6 +125,7 @@ impl ModelReply {
             stop,
             usage: TokenUsage::default(),
             request_digest: Digest::sha256(b""),
+            form: None,
             raw: Vec::new(),
             streamed: None,
             states_left_out: 0,
@@ -141,7 +136,7 @@ impl ModelReply {
 
     fn whole((said, (raw, streamed, model), counted): <Self as Parted>::Parts) -> Self {
         let (text, (calls, parts), (why, stop)) = said;
-        let ((input_tokens, output_tokens), (request_digest, states_left_out), found) = counted;
+        let ((input_tokens, output_tokens), (request_digest, form, states_left_out), found) = counted;
         let whole = |(id, tool, arguments)| ProposedCall { id, tool, arguments };
         let calls: Vec<ProposedCall> = calls.into_iter().map(whole).collect();
         let parts = parts.into_iter().map(ReplyPart::whole).collect();
@@ -158,6 +153,7 @@ impl ModelReply {
             model,
             usage: TokenUsage { input_tokens, output_tokens },
             request_digest,
+            form: form.map(RequestForm::whole),
             found,
         }
     }

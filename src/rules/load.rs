@@ -1,4 +1,4 @@
-//! Loads the tools and policies of a home.
+//! Loads the tools, policies and runbooks of a home.
 
 use super::error::{FileError, RulesError};
 use crate::config::{Config, trusted};
@@ -6,8 +6,9 @@ use crate::gate::Rules;
 use crate::policy::{
     Bundle, CaseFailure, Folders, Groups, Labels, NamedFolder, PolicyError, SourceFile, Suite,
 };
+use crate::runbooks::{RunbookFault, RunbookFile, RunbookTools, Runbooks};
 use crate::tools::{Catalog, CatalogError, ManifestFaults, Places};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,7 +125,33 @@ pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError
         unknown => return Err(all(unknown)),
     }
     check_expiry(config, &bundle)?;
+    let bundle = bundle.with_runbooks(load_runbooks(config, &catalog)?);
     Ok(Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) })
+}
+
+/// The runbooks of a home: none without the folder.
+fn load_runbooks(config: &Config, catalog: &Catalog) -> Result<Runbooks, RulesError> {
+    let folder = config.home.etc.join("runbooks.d");
+    if folder.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+        return Ok(Runbooks::default());
+    }
+    let one = |error: FileError| RulesError(vec![error.to_string()]);
+    let files = sources(&folder, "runbooks.d", "md").map_err(one)?;
+    let files: Vec<RunbookFile> =
+        files.into_iter().map(|SourceFile { name, text }| RunbookFile { name, text }).collect();
+    let off = tools_off(config).map_err(one)?;
+    let tools = RunbookTools { catalog, off: &off, paths: &config.paths };
+    let all = |faults: Vec<RunbookFault>| RulesError(faults.iter().map(ToString::to_string).collect());
+    Runbooks::parse(&files, &tools).map_err(all)
+}
+
+/// The names of the tools that are off: those of files `NAME.toml.disabled`.
+fn tools_off(config: &Config) -> Result<BTreeSet<String>, FileError> {
+    let folder = config.home.etc.join("tools.d");
+    let files = trusted::list(&folder, "disabled")
+        .map_err(|source| FileError::Read { path: folder.clone(), source })?;
+    let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.strip_suffix(".toml.disabled")?.to_owned());
+    Ok(files.iter().filter_map(name).collect())
 }
 
 /// Refuses rules whose approvals may be given after the payloads of their runs can be gone.

@@ -9,12 +9,14 @@ use crate::config::{Config, ConfigFaults, Home, ModelKeys, Shown};
 use crate::gate::{Gate, Granted, Rules};
 use crate::launcher::{Report, StartError};
 use crate::ledger::payload::{
-    LoadedPolicy, LoadedProgram, LoadedScript, LoadedTool, MountNamed, PolicyLoadPayload,
+    LoadedPolicy, LoadedProgram, LoadedRunbook, LoadedScript, LoadedTool, MountNamed, PolicyLoadPayload,
     PolicyRefusePayload, SkippedFolder, ToolRefusal, ToolsLoadPayload,
 };
 use crate::ledger::{AppendError, Draft};
+use crate::runbooks::Runbook;
 use crate::sandbox::Launcher;
 use crate::secrets::Finder;
+use crate::tools::Manifest;
 use crate::types::{limits, text};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -34,6 +36,8 @@ fn under(rules: &Rules, policy: Draft, tools: Draft) -> Vec<Draft> {
 fn policy_load(rules: &Rules) -> PolicyLoadPayload {
     let broken = rules.bundle.broken();
     let policy = |(id, origin): (&str, String)| LoadedPolicy { id: id.to_owned(), origin };
+    let runbook = |book: &Runbook| LoadedRunbook { name: book.name.clone(), sha256: book.sha256 };
+    let runbooks: Vec<LoadedRunbook> = rules.bundle.runbooks().iter().map(runbook).collect();
     PolicyLoadPayload {
         digest: rules.bundle.digest(),
         policies: rules.bundle.policies().map(policy).collect(),
@@ -41,14 +45,23 @@ fn policy_load(rules: &Rules) -> PolicyLoadPayload {
         difference: None,
         power: None,
         not_loaded: (!broken.is_empty()).then(|| broken.to_vec()),
+        runbooks: Some(runbooks).filter(|all| !all.is_empty()),
     }
 }
 
 fn tools_load(rules: &Rules, report: &Report) -> ToolsLoadPayload {
-    let tools = rules.catalog.manifests().map(|m| LoadedTool {
-        name: m.name.clone(),
-        digest: m.digest,
-        script: Some(m.script().map(|s| LoadedScript { name: s.name().to_owned(), sha256: s.digest() })),
+    let described = |m: &Arc<Manifest>| (m.summary.clone(), m.input_shown().to_string());
+    let bytes = rules.catalog.manifests().map(described).map(|(summary, input)| summary.len() + input.len());
+    let is_described = bytes.sum::<usize>() <= limits::TOOLS_DESCRIBED_BYTES_MAX;
+    let tools = rules.catalog.manifests().map(|m| {
+        let (summary, input) = is_described.then(|| described(m)).unzip();
+        LoadedTool {
+            name: m.name.clone(),
+            digest: m.digest,
+            script: Some(m.script().map(|s| LoadedScript { name: s.name().to_owned(), sha256: s.digest() })),
+            summary,
+            input,
+        }
     });
     let skipped = report
         .skipped
@@ -138,7 +151,7 @@ impl Reloader {
     ///
     /// `by` asked for it, through that power; `None` is a signal. Returns what changed, after it is
     /// durable: `policy` and `was` (digests), `policies` and `tools` (each `added`, `removed`,
-    /// `changed`), `groups`, `labels`, `secrets`, `refused`, `not_loaded` (keys of `par.toml` that
+    /// `changed`), `runbooks`, `groups`, `labels`, `secrets`, `refused`, `not_loaded` (keys of `par.toml` that
     /// take effect at the next start), `ledger`.
     ///
     /// A refused reload is recorded too, with the reason.

@@ -175,7 +175,8 @@ impl Sealed for Execution {}
 
 impl Hold for Execution {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
-        let Self { end, stdout, stderr, layers, level, protections, connections, given, wall_us } = self;
+        let Self { end, stdout, stderr, layers, level, protections, connections, given, repeats, wall_us } =
+            self;
         let told = |one: Connection| Connection { to: one.to.passed(pass), ..one };
         let connections =
             Connections { told: connections.told.into_iter().map(told).collect(), ..connections };
@@ -193,6 +194,7 @@ impl Hold for Execution {
             protections,
             connections,
             given,
+            repeats,
             wall_us,
         }
     }

@@ -7,7 +7,7 @@ use super::manifest::words::ResourceSpec;
 use super::numbers;
 use crate::config::trusted;
 use crate::types::json::{canonical, parse_strict};
-use crate::types::{limits, text};
+use crate::types::{Ceiling, limits, nearest, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +23,22 @@ pub struct Catalog {
 struct CatalogEntry {
     manifest: Arc<Manifest>,
     validator: jsonschema::Validator,
+}
+
+/// A name that no loaded tool has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no tool is named `{name}`{}", self.hint())]
+pub struct UnknownTool {
+    /// The name, made visible.
+    pub name: String,
+    /// The tool that was likely meant.
+    pub meant: Option<String>,
+}
+
+impl UnknownTool {
+    fn hint(&self) -> String {
+        self.meant.as_ref().map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"))
+    }
 }
 
 /// A call as the model wrote it.
@@ -98,7 +114,7 @@ impl Catalog {
     pub fn load(folder: &Path, places: &Places) -> Result<Self, CatalogError> {
         let at_folder = |e| CatalogError::Folder(folder.to_owned(), e);
         let files = trusted::list(folder, "toml").map_err(at_folder)?;
-        let (mut catalog, mut faults) = (Self::default(), Vec::new());
+        let (mut catalog, mut faults, mut parsed) = (Self::default(), Vec::new(), Vec::new());
         for file in files {
             let bytes = match trusted::read(&file) {
                 Ok(bytes) => bytes,
@@ -108,9 +124,17 @@ impl Catalog {
                 }
             };
             match Manifest::parse(&file, &bytes, places) {
-                Ok(manifest) => faults.extend(catalog.add(&file, manifest).err()),
+                Ok(manifest) => parsed.push((file, manifest)),
                 Err(ManifestFaults(found)) => faults.extend(found),
             }
+        }
+        let writers = parsed
+            .iter()
+            .flat_map(|(_, tool)| tool.write.iter().map(|root| (tool.name.clone(), root.folder.clone())));
+        let writers: Vec<_> = writers.collect();
+        for (file, mut manifest) in parsed {
+            manifest.refuse_writers(&writers);
+            faults.extend(catalog.add(&file, manifest).err());
         }
         if faults.is_empty() { Ok(catalog) } else { Err(ManifestFaults(faults).into()) }
     }
@@ -130,6 +154,14 @@ impl Catalog {
     #[must_use]
     pub fn find(&self, tool: &str) -> Option<&Arc<Manifest>> {
         self.tools.get(tool).map(|tool| &tool.manifest)
+    }
+
+    /// The first name of `ceiling` that no tool has.
+    #[must_use]
+    pub fn unknown(&self, ceiling: &Ceiling) -> Option<UnknownTool> {
+        let name = ceiling.names()?.iter().find(|name| !self.tools.contains_key(*name))?;
+        let meant = nearest(name, self.tools.keys().map(String::as_str)).map(str::to_owned);
+        Some(UnknownTool { name: text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX)), meant })
     }
 
     /// Every manifest, by name.

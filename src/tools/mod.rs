@@ -23,7 +23,7 @@ mod catalog;
 #[cfg(test)]
 mod tests;
 
-pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
+pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, UnknownTool, ValidCall, check_id};
 pub use manifest::check::program_path;
 pub use manifest::code::CodeFile;
 pub use manifest::content::ContentFolder;
@@ -38,7 +38,8 @@ pub use manifest::script::Script;
 pub use manifest::secrets::secret_variable;
 pub use manifest::sockets::Connect;
 pub use manifest::tool::Manifest;
+pub use manifest::tree::CodeTree;
 pub use manifest::words::{
-    Builtin, Class, Element, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner,
-    Runtime, Stdin, WriteRoot,
+    Builtin, Class, Element, FrontTool, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk,
+    Runner, Runtime, Stdin, WriteRoot,
 };

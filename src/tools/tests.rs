@@ -96,7 +96,7 @@ fn a_connected_tool_declares_its_hosts_and_bounds() {
         let error = Etc::new().parse(&get.replace(from, to)).expect_err(to);
         assert!(error.contains(expect), "{to}: {error}");
     };
-    check("connect = [\"www.example.com:443\"]", "", "`http_get` needs `connect`");
+    check("connect = [\"www.example.com:443\"]", "", "this builtin needs `connect`");
     check("www.example.com:443", "www.example.com", "has no port");
     check("www.example.com:443", "WWW.example.com:443", "must be written `www.example.com:443`");
     check("www.example.com:443", "0x7f.1:443", "must be written `127.0.0.1:443`");

@@ -118,6 +118,16 @@ pub const QUEUE_ENTRIES_MAX: usize = 4_096;
 pub const CALLS_PER_RUN_MAX: u32 = 32;
 /// Tool calls in one reply of the model.
 pub const REPLY_CALLS_MAX: usize = 32;
+/// One runbook, in bytes.
+pub const RUNBOOK_BYTES_MAX: usize = 16 << 10;
+/// Runbooks of one home.
+pub const RUNBOOKS_MAX: usize = 256;
+/// Steps of one runbook.
+pub const RUNBOOK_STEPS_MAX: usize = 16;
+/// Items of one list in the front matter of a runbook.
+pub const RUNBOOK_WORDS_MAX: usize = 64;
+/// A phrase that chooses a runbook, in bytes.
+pub const RUNBOOK_PHRASE_BYTES_MAX: usize = 200;
 /// Requests to the model in one run.
 pub const MODEL_ROUNDS_MAX: u32 = 16;
 /// One run from request to answer, in milliseconds.
@@ -138,6 +148,12 @@ pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
 pub const CONTENT_ENTRIES_MAX: u64 = 100_000;
 /// Nesting of the folders of one content.
 pub const CONTENT_DEPTH_MAX: usize = 64;
+/// Folders in `code` of one manifest.
+pub const CODE_FOLDERS_MAX: usize = 8;
+/// Files, folders and links in one folder of `code`.
+pub const CODE_ENTRIES_MAX: usize = 20_000;
+/// All files in one folder of `code`, in bytes.
+pub const CODE_BYTES_MAX: u64 = 256 << 20;
 /// Interval between two pings to a launcher, in milliseconds.
 pub const LAUNCHER_PING_EVERY_MS: u64 = 2_000;
 /// Time to answer a ping, in milliseconds. A launcher answers between two steps of calls, and no
@@ -260,11 +276,17 @@ pub const FORKS_CHECK_MS: u64 = 200;
 pub const PROGRAM_NICE: i32 = 5;
 /// Time that a call waits for another that writes in the same folder, in milliseconds.
 pub const WRITE_WAIT_MS_MAX: u64 = 5_000;
+/// Summaries and schemas of all tools, as one `tools.load` describes them, in bytes. If they are
+/// longer, it describes none.
+pub const TOOLS_DESCRIBED_BYTES_MAX: usize = 1 << 20;
 /// One answer of the model, in bytes.
 pub const MODEL_REPLY_BYTES_MAX: usize = 4 << 20;
 /// Streamed text that is held back because it may be the beginning of a secret, in bytes; beyond
 /// that, the rest of the reply is not streamed.
 pub const STREAM_HELD_BYTES_MAX: usize = 1_024;
+/// Words of replies that wait to be shown to one reader, in bytes; beyond that, the rest of a reply
+/// is shown only once it is recorded.
+pub const LIVE_WORDS_BYTES_MAX: usize = 256 << 10;
 /// The size of the context for a server that sets it by request, in tokens, by default.
 pub const CONTEXT_TOKENS: u32 = 16_384;
 /// One request to the model, in milliseconds.

@@ -14,6 +14,7 @@
 //!   to display. `nearest`: the known word that a mistyped one stands for.
 //! * `labels`: where stored data comes from. `sink`: where it may leave this host. `price`: prices
 //!   of models, and money.
+//! * `ceiling`: the only tools that a run may use.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
 //! * `shares`: a semaphore with a bound for each key.
@@ -21,6 +22,7 @@
 
 mod version;
 pub mod channel;
+mod ceiling;
 pub mod limits;
 pub mod text;
 pub mod clock;
@@ -40,6 +42,7 @@ pub mod run_status;
 #[cfg(test)]
 pub(crate) mod laws;
 
+pub use ceiling::Ceiling;
 pub use channel::Channel;
 pub use digest::Digest;
 pub use host::{HostError, HostPort, WebUrl};

@@ -197,12 +197,6 @@ fn bodies_that_cannot_be_read_are_refused_and_run_nothing() {
     check_problem(&ask("DELETE", "/runs/run_1", KIND), 405, "wrong_method", "DELETE");
     check_problem(&ask("GET", "/nothing", KIND), 404, "not_found", "no route");
     check_problem(&ask("POST", "/agent/run/../../admin", KIND), 404, "not_found", "dots");
-    check_problem(
-        &ask("POST", "/agent/run", &format!("{KIND}Accept: text/event-stream\r\n")),
-        406,
-        "not_acceptable",
-        "a stream",
-    );
     assert!(home.entries(&["kind:run.request"]).is_empty(), "nothing was run");
     assert_eq!(server.run(&key, "health_check()").json()["status"], "done");
 }

@@ -132,7 +132,7 @@ impl People {
         }
     }
 
-    fn verify(&self) {
+    pub(crate) fn verify(&self) {
         self.home.expect(0, &["audit", "verify"]);
     }
 

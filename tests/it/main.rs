@@ -58,6 +58,11 @@ mod reload; // as an ordinary user too
 mod replay;
 // Followers of the ledger receive the entries that match.
 mod follow;
+mod runbooks;
+mod switch;
+// Tools of the server itself: its record, look-ups and probes.
+mod front; // as an ordinary user too
+mod probes; // as an ordinary user too
 // An export proves itself, and is recorded on the ledger.
 mod export;
 // Erased data is in no file any more.
@@ -121,6 +126,9 @@ mod transcripts;
 // What people see on terminals of several widths.
 mod screens;
 // The command line on an empty home, on a busy one, and about words that were meant.
+mod ceiling;
 mod commands;
 // A run without a server, as it happens.
 mod live;
+// The words of a model while they come, on a terminal and as events.
+mod words;

@@ -4,7 +4,7 @@ use crate::support::TestHome;
 
 /// Each sentence is answered, and each call that it proposes fits the schema of its tool.
 #[test]
-fn thirty_sentences_become_valid_calls_or_say_what_is_off() {
+fn sixty_sentences_become_valid_calls_or_say_what_is_off() {
     let home = TestHome::init();
     let key = home.key("asks", "operator");
     let server = home.serve();
@@ -12,7 +12,7 @@ fn thirty_sentences_become_valid_calls_or_say_what_is_off() {
         .lines()
         .filter_map(|line| line.strip_prefix("> "))
         .collect();
-    assert!(sentences.len() >= 30, "{} sentences", sentences.len());
+    assert!(sentences.len() >= 60, "{} sentences", sentences.len());
     let help = server.run(&key, "help").json()["answer"].as_str().expect("an answer").to_owned();
     for sentence in sentences {
         let reply = server.run(&key, sentence).json();

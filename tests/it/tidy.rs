@@ -13,41 +13,42 @@ use source::{File, files, paths, shown, top, without_words};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Each room with the rooms that it may name, lowest first.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("types", &[]),
     ("call", &["types"]),
     ("secrets", &["call", "types"]),
     ("config", &["types"]),
     ("tools", &["config", "types"]),
+    ("runbooks", &["tools", "secrets", "types"]),
     ("launcher", &["tools", "config", "call", "types"]),
     ("store", &["config", "types"]),
     ("egress", &["config", "secrets", "call", "types"]),
     ("ledger", &["store", "egress", "config", "call", "types"]),
     ("auth", &["ledger", "store", "config", "secrets", "types"]),
-    ("policy", &["auth", "tools", "ledger", "config", "types"]),
+    ("policy", &["auth", "runbooks", "tools", "ledger", "config", "types"]),
     ("gate", &["policy", "tools", "auth", "ledger", "egress", "config", "secrets", "call", "types"]),
-    ("llm", &["gate", "tools", "egress", "config", "secrets", "types"]),
+    ("llm", &["gate", "runbooks", "tools", "egress", "config", "secrets", "types"]),
     ("sandbox", &["gate", "launcher", "tools", "config", "call", "types"]),
     (
         "rules",
         &[
-            "sandbox", "gate", "policy", "launcher", "tools", "auth", "ledger", "config", "secrets", "call",
-            "types",
+            "sandbox", "gate", "policy", "launcher", "runbooks", "tools", "auth", "ledger", "config",
+            "secrets", "call", "types",
         ],
     ),
     (
         "agent",
         &[
-            "llm", "sandbox", "gate", "policy", "launcher", "tools", "auth", "ledger", "egress", "secrets",
-            "call", "types",
+            "llm", "sandbox", "gate", "policy", "launcher", "runbooks", "tools", "auth", "ledger", "egress",
+            "secrets", "call", "types",
         ],
     ),
     ("http", &["agent", "rules", "sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "types"]),
     (
         "cli",
         &[
-            "http", "agent", "rules", "llm", "sandbox", "gate", "policy", "launcher", "tools", "auth",
-            "ledger", "egress", "config", "secrets", "call", "types",
+            "http", "agent", "rules", "llm", "sandbox", "gate", "policy", "launcher", "runbooks", "tools",
+            "auth", "ledger", "egress", "config", "secrets", "call", "types",
         ],
     ),
 ];

@@ -6,12 +6,18 @@
 //! # Layout
 //!
 //! * `recover`: after a crash
-//! * `recall`: a run rebuilt from its entries
+//! * `sent`: the requests of a run, built again
+//! * `rebuild`: a run rebuilt from its entries
+//! * `recall`: which runs can resume
 //! * `waiting`: the task that resumes runs
 
 mod recover;
+mod sent;
+mod rebuild;
 mod recall;
 mod waiting;
+#[cfg(test)]
+mod tests;
 
 pub use waiting::{Requesters, ResumeError};
 

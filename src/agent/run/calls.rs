@@ -3,15 +3,16 @@
 use super::connect;
 use super::state::RunWalk;
 use super::turn::{Part, PartState};
-use crate::agent::news::RunNews;
+use crate::agent::news::{AllowedCall, DecidedCall, RunNews};
 use crate::agent::shared::Agent;
 use crate::agent::views;
-use crate::call::{End, Execution};
+use crate::call::{End, Execution, Held, Object, Prepared};
 use crate::gate::{Asked, CallContext, CallRecord, Decided, Outcome, Pending, Permit, Running};
 use crate::ledger::{AppendError, Draft};
 use crate::policy::{Session, TaintSource};
 use crate::tools::{Class, ProposedCall};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl RunWalk<'_> {
     /// Handles a group of calls: prepares and decides them in order, commits the decisions
@@ -44,29 +45,33 @@ impl RunWalk<'_> {
         }
         // Wait 2: reply and decisions are durable before anything runs.
         let ask = next.and_then(|bytes| self.next_ask(bytes));
-        let (outcomes, cleared) = self.agent.gate().commit(before, decided, ask).await?;
-        let mut waits = false;
+        let (outcomes, cleared, first) = self.agent.gate().commit(before, decided, ask).await?;
+        self.report_reply(first.as_ref());
+        let (mut waits, mut told) = (false, Vec::with_capacity(outcomes.len()));
         let (mut permits, mut running, mut steps) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (place, (part, outcome)) in places.into_iter().zip(outcomes).enumerate() {
             match outcome {
                 Outcome::Permit(permit) => {
+                    let (call, tool) = (permit.call().clone(), part.call.tool.clone());
+                    told.push(DecidedCall::Allowed(AllowedCall { call, tool, seq: permit.decision() }));
                     permits.push(*permit);
                     running.push((place, part));
                 }
                 Outcome::Wait(waiting) => {
                     waits = true;
+                    told.push(DecidedCall::Other(Box::new(views::step(waiting.record()))));
                     steps.insert(place, waiting.record().clone());
                 }
                 Outcome::Refused(result) => {
+                    told.push(DecidedCall::Other(Box::new(views::step(result.record()))));
                     steps.insert(place, result.record().clone());
                     part.at = PartState::Settled(Box::new(result));
                 }
             }
         }
         self.cleared = cleared;
+        self.agent.report(|| RunNews::Decided(told));
         if !permits.is_empty() {
-            let tools = || running.iter().map(|(_, part)| part.call.tool.clone()).collect();
-            self.agent.report(|| RunNews::Running(tools()));
             let ran = self.execute(permits).await;
             let refused: usize =
                 steps.values().map(|record: &CallRecord| record.result.to_string().len()).sum();
@@ -89,7 +94,9 @@ impl RunWalk<'_> {
     /// Adds the step of a call. A call that waited replaces its earlier step.
     fn put_step(&mut self, record: &CallRecord) {
         let step = views::step(record);
-        self.agent.report(|| RunNews::Step(Box::new(step.clone())));
+        if record.result_seq.is_some() {
+            self.agent.report(|| RunNews::Step(Box::new(step.clone())));
+        }
         match self.steps.iter_mut().find(|known| known.call == step.call) {
             Some(known) => *known = step,
             None => self.steps.push(step),
@@ -114,6 +121,12 @@ impl RunWalk<'_> {
     }
 
     async fn prepare(&self, asking: &CallContext<'_>, pending: Pending) -> Decided {
+        if pending.manifest().front().is_some() {
+            // There is nothing to resolve, and no child to hold.
+            let nothing = Held::new(0, Arc::new(|_| {}));
+            let prepared = Prepared { object: Object::Fixed, held: nothing };
+            return self.agent.gate().decide(asking, pending, prepared);
+        }
         match self.agent.launcher().prepare(&pending).await {
             Ok(prepared) => self.agent.gate().decide(asking, pending, prepared),
             Err(error) => {
@@ -128,7 +141,9 @@ impl RunWalk<'_> {
         for permit in permits {
             let launcher = self.agent.launcher().clone();
             started.push(match permit.begin() {
-                Ok((order, running)) => (running, Ok(tokio::spawn(connect::run(launcher, order)))),
+                Ok((order, running)) => {
+                    (running, Ok(tokio::spawn(connect::run(launcher, self.asker(), order))))
+                }
                 Err((running, lapse)) => (running, Err(End::Refused { reason: lapse.to_string() })),
             });
         }

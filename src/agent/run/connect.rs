@@ -1,5 +1,6 @@
 //! Connections of a permitted call: made before a builtin starts, or by a program through a proxy.
 
+use crate::agent::front::{self, FrontAsker};
 use crate::call::{Connection, Connections, End, Execution};
 use crate::egress::proxy::{self, ProxyRules};
 use crate::egress::{self, ConnectError, Connected};
@@ -15,10 +16,13 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 /// Runs a permitted call to its end, with the connections that its permit lists.
-pub(super) async fn run(launcher: Launcher, order: Order) -> Execution {
+pub(super) async fn run(launcher: Launcher, asker: FrontAsker, order: Order) -> Execution {
+    if let Some(which) = order.manifest().front() {
+        return front::run(asker, which, order).await;
+    }
     let Some(connecting) = order.connecting().cloned() else { return launcher.run(order, None).await };
     match order.manifest().runner {
-        Runner::Builtin(_) => connected(&launcher, order, &connecting).await,
+        Runner::Builtin(_) | Runner::Front(_) => connected(&launcher, order, &connecting).await,
         Runner::Program(_) => proxied(&launcher, order, connecting).await,
     }
 }

@@ -70,7 +70,7 @@ impl RunWalk<'_> {
         count > 0 && self.steps.iter().rev().take(count).all(|step| step.decision == Decision::Deny)
     }
 
-    pub(super) fn model_failed(&self, error: &ModelError) -> WalkEnd {
+    pub(super) fn model_failed(&mut self, error: &ModelError) -> WalkEnd {
         let draft = self.error_draft(error);
         if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
             return WalkEnd::limit("run_ms_max", vec![draft]);
@@ -99,12 +99,16 @@ impl RunWalk<'_> {
             steps: std::mem::take(&mut self.steps),
             usage: self.usage,
             models: std::mem::take(&mut self.answered_by),
+            ceiling: self.ceiling.clone(),
+            runbook: self.conversation.runbook().map(|runbook| runbook.name.clone()),
             ledger: None,
         };
-        let mut drafts = before;
+        let (has_before, mut drafts) = (!before.is_empty(), before);
         drafts.push(Draft { status: Some(status.as_str()), ..self.draft(reply.payload()) });
         // Wait 4: the reply is durable before it is returned.
-        let receipt = self.agent.ledger().append_owed(drafts).await?.pop().ok_or(AppendError::Closed)?;
+        let mut receipts = self.agent.ledger().append_owed(drafts).await?;
+        self.report_reply(receipts.first().filter(|_| has_before));
+        let receipt = receipts.pop().ok_or(AppendError::Closed)?;
         reply.ledger = Some(views::range(self.first, &receipt));
         Ok(reply)
     }

@@ -2,11 +2,12 @@
 
 use super::state::RunWalk;
 use crate::ledger::payload::{
-    CallProposed, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState, RunRequestPayload,
-    StopReason,
+    CallProposed, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState, RequestedRunbook,
+    RunRequestPayload, SentForm, StopReason,
 };
 use crate::ledger::{Draft, Payload};
-use crate::llm::{ModelError, ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, Stop};
+use crate::llm::{ModelError, ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, RequestForm, Stop};
+use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits};
@@ -15,27 +16,58 @@ use base64::engine::general_purpose::STANDARD;
 
 impl RunWalk<'_> {
     pub(super) fn request_draft(&self, message: &Clean<String>) -> Draft {
-        self.draft(RunRequestPayload {
+        let runbook = self.conversation.runbook();
+        let draft = self.draft(RunRequestPayload {
             message: String::clone(message),
             calls_max: self.session.budget.unsigned_abs(),
             tools: self.shown_tools(),
+            ceiling: self.ceiling.clone(),
             provider: self.provider.name().to_owned(),
             model: self.provider.model().to_owned(),
+            system_sha256: Some(Digest::sha256(self.conversation.system().as_bytes())),
             source_ip: self.door.source_ip.map(|ip| ip.to_string()),
             via: Some(self.door.via.as_str().to_owned()),
             channel: Some(self.channel),
+            runbook: runbook.map(recorded_runbook),
             secrets: message.found().counts(),
-        })
+        });
+        Draft { runbook: runbook.map(|runbook| runbook.name.clone()), ..draft }
     }
 
     /// The names of the tools offered to the model.
-    fn shown_tools(&self) -> Vec<String> {
+    pub(super) fn shown_tools(&self) -> Vec<String> {
         self.offers.iter().map(|offer| offer.name.clone()).collect()
+    }
+
+    /// The names of the tools last offered, if they differ from those recorded before.
+    fn tools_changed(&mut self) -> Option<Vec<String>> {
+        let shown = self.shown_tools();
+        if shown == self.tools_recorded {
+            return None;
+        }
+        self.tools_recorded.clone_from(&shown);
+        Some(shown)
+    }
+
+    /// What the request was made of, next to the conversation.
+    fn sent(&self, form: &RequestForm) -> SentForm {
+        let OpaqueOrigin { wire, base_url, model } = form.origin.clone();
+        SentForm {
+            wire,
+            base_url,
+            model,
+            reply_tokens_max: form.reply_tokens_max.map(u64::from),
+            context_tokens: u64::from(form.context_tokens),
+            streamed: form.is_streamed,
+            plain: form.is_plain,
+            tools_policy: self.offers_policy,
+        }
     }
 
     /// The reply with the exact bytes of the model, except for secrets. The request is recorded as
     /// the digest of its bytes; its messages are already on the ledger.
-    pub(super) fn reply_draft(&self, reply: &Clean<ModelReply>, are_tools_others: bool) -> Draft {
+    pub(super) fn reply_draft(&mut self, reply: &Clean<ModelReply>) -> Draft {
+        let tools = self.tools_changed();
         let call = |call: &ProposedCall| CallProposed {
             id: call.id.clone(),
             tool: call.tool.clone(),
@@ -50,6 +82,7 @@ impl RunWalk<'_> {
             model: reply.model.clone(),
             request_sha256: reply.request_digest,
             request_messages: self.conversation.messages().len() as u64,
+            sent: reply.form.as_ref().map(|form| self.sent(form)),
             calls: reply.calls.iter().map(call).collect(),
             stop,
             stop_text,
@@ -58,7 +91,7 @@ impl RunWalk<'_> {
             text: reply.text.clone(),
             parts: recorded_parts(reply),
             states_left_out: Some(reply.states_left_out).filter(|count| *count > 0),
-            tools: are_tools_others.then(|| self.shown_tools()),
+            tools,
             raw,
             raw_base64,
             raw_bytes: streamed.map(|one| exact(one.bytes)),
@@ -69,12 +102,16 @@ impl RunWalk<'_> {
     }
 
     /// Why the model gave no reply, with what its server sent instead.
-    pub(super) fn error_draft(&self, error: &ModelError) -> Draft {
+    pub(super) fn error_draft(&mut self, error: &ModelError) -> Draft {
+        let tools = error.sent.as_ref().and_then(|_| self.tools_changed());
         let (raw, raw_base64) = error.raw.as_deref().map(text_or_base64).unwrap_or_default();
         self.draft(ModelErrorPayload {
             named: self.asked.named().map(str::to_owned),
             provider: self.asked.name().to_owned(),
             error: error.to_string(),
+            request_sha256: error.sent.as_ref().map(|sent| sent.digest),
+            sent: error.sent.as_ref().map(|sent| self.sent(&sent.form)),
+            tools,
             raw,
             raw_base64,
             secrets: error.found.counts(),
@@ -96,6 +133,17 @@ impl RunWalk<'_> {
 /// A server's own count, limited to the integers that every JSON reader reads exactly.
 fn exact(count: u64) -> u64 {
     count.min(crate::types::json::INTEGER_MAX.unsigned_abs())
+}
+
+fn recorded_runbook(given: &GivenRunbook) -> RequestedRunbook {
+    let GivenRunbook { name, sha256, service, text, steps: _ } = given.clone();
+    RequestedRunbook { name, sha256, service, text }
+}
+
+/// The runbook of a recorded request. Its steps are among the replies.
+pub(in crate::agent) fn recalled_runbook(recorded: RequestedRunbook) -> GivenRunbook {
+    let RequestedRunbook { name, sha256, service, text } = recorded;
+    GivenRunbook { name, sha256, service, text, steps: Vec::new() }
 }
 
 /// The parts, unless they are the text and then the calls, as without them.
@@ -242,6 +290,7 @@ mod tests {
             model: String::new(),
             request_sha256: Digest::sha256(b""),
             request_messages: 1,
+            sent: None,
             calls: Vec::new(),
             stop: stop_reason(&Stop::EndTurn).0,
             stop_text: None,

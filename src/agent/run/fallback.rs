@@ -2,9 +2,9 @@
 
 use super::ending::WalkEnd;
 use super::state::RunWalk;
-use crate::agent::news::RunNews;
+use crate::agent::news::{RunNews, VoidReason};
 use crate::ledger::AppendError;
-use crate::llm::{ModelErrorKind, ModelReply, ModelRequest, Provider};
+use crate::llm::{DeltaSink, ModelErrorKind, ModelReply, ModelRequest, Provider};
 use crate::secrets::Clean;
 use crate::types::{Labelled, ModelSink, clock, limits};
 use std::sync::Arc;
@@ -37,14 +37,21 @@ impl RunWalk<'_> {
                 Err(ended) => return Ok(Err(ended)),
             };
             self.asked = provider.clone();
+            self.agent.report(|| RunNews::Asking);
+            let words = self.agent.listening();
+            let pass = |delta| {
+                if let Some(words) = &words {
+                    words.pass(delta);
+                }
+            };
             let asked = ModelRequest {
                 conversation: &self.conversation,
                 tools: &self.offers,
                 deadline: self.model_deadline(),
                 permit: permit.as_ref(),
-                listener: None,
+                // A server is asked to stream only if somebody listens.
+                listener: words.is_some().then(|| DeltaSink::new(&pass)),
             };
-            self.agent.report(|| RunNews::Asking);
             // Text and arguments are assembled from pieces and escapes: secrets are searched for in
             // the final form.
             let error = match provider.complete(&asked).await {
@@ -56,6 +63,7 @@ impl RunWalk<'_> {
                 }
                 Err(error) => error,
             };
+            self.agent.report(|| RunNews::Void(VoidReason::Failed));
             tried += 1;
             if error.kind == ModelErrorKind::NotPermitted && tried < limits::MODEL_TRIES_MAX {
                 // The rules were exchanged since they allowed it: those of now are asked.
@@ -69,7 +77,8 @@ impl RunWalk<'_> {
             };
             let (failed, next) = (provider.named(), in_service(next));
             tracing::warn!(run = %self.run, model = failed, next = next.named(), %error, "a model is not in service");
-            cleared = self.clear(vec![self.error_draft(&error)], next.sink(), failed).await?;
+            let before = vec![self.error_draft(&error)];
+            cleared = self.clear(before, next.sink(), failed).await?;
             (provider, tried) = (next, 0);
         }
     }

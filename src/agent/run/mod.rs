@@ -32,7 +32,8 @@ mod fallback;
 mod walk;
 
 pub(super) use calls::taint;
-pub(super) use entries::recalled_parts;
-pub(super) use prompt::SYSTEM;
+pub(super) use entries::{recalled_parts, recalled_runbook};
+pub use prompt::SYSTEM;
+pub(super) use state::offer;
 pub(super) use turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
 pub(super) use walk::{resume, walk};

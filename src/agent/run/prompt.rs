@@ -1,7 +1,7 @@
 //! The system prompt.
 
 /// The system prompt: the rules, in the order of their importance to a model.
-pub(in crate::agent) const SYSTEM: &str = "\
+pub const SYSTEM: &str = "\
 You are PAR, an operations agent on one server. You answer a person's or a script's message by calling \
 tools and reading their results.
 

@@ -3,13 +3,16 @@
 use super::prompt;
 use super::turn::Begun;
 use crate::agent::api::{Step, Usage};
+use crate::agent::front::FrontAsker;
+use crate::agent::news::{RecordedReply, RunNews, VoidReason};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::gate::{AskOutcome, CallContext};
-use crate::llm::{Conversation, Provider, ToolOffer};
+use crate::ledger::Receipt;
+use crate::llm::{Conversation, ModelReply, Provider, ToolOffer};
 use crate::policy::{Door, Session};
 use crate::tools::Manifest;
-use crate::types::{Channel, Labelled, RunId, SessionId, clock, limits};
+use crate::types::{Ceiling, Channel, Digest, Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// One active run.
@@ -30,12 +33,19 @@ pub(super) struct RunWalk<'a> {
     pub(super) run: RunId,
     pub(super) session_id: SessionId,
     pub(super) session: Session,
+    pub(super) ceiling: Ceiling,
     /// The tools last offered to the model.
     pub(super) offers: Vec<ToolOffer>,
+    /// The bundle under which they were offered.
+    pub(super) offers_policy: Digest,
+    /// The names that the newest entry with names has.
+    pub(super) tools_recorded: Vec<String>,
     /// Their length as JSON.
     pub(super) offers_bytes: usize,
     /// The text that accompanied the calls of the model's last reply.
     pub(super) said: Option<String>,
+    /// The model's last reply, until it is on the ledger.
+    pub(super) unrecorded: Option<RecordedReply>,
     pub(super) conversation: Conversation,
     /// What was decided about the next request to the model, if a commit took it along.
     pub(super) cleared: Option<AskOutcome>,
@@ -56,8 +66,8 @@ impl<'a> RunWalk<'a> {
         provider: Arc<dyn Provider>,
         begun: Begun,
     ) -> Self {
-        let Begun { run, session_id, session, door, channel, message } = begun;
-        let offers = offers(agent, principal, &session);
+        let Begun { run, session_id, session, ceiling, door, channel, message } = begun;
+        let (offers_policy, offers) = offers(agent, principal, &session);
         RunWalk {
             agent,
             principal,
@@ -71,8 +81,12 @@ impl<'a> RunWalk<'a> {
             session_id,
             offers_bytes: length(&offers),
             offers,
+            offers_policy,
+            tools_recorded: Vec::new(),
             said: None,
+            unrecorded: None,
             session,
+            ceiling,
             // Text of this program.
             conversation: Conversation::new(Labelled::trusted(prompt::SYSTEM.to_owned())),
             cleared: None,
@@ -81,6 +95,39 @@ impl<'a> RunWalk<'a> {
             rounds: 0,
             end_us: clock::mono_us() + limits::RUN_MS_MAX * 1_000,
             first: 0,
+        }
+    }
+
+    /// What is reported of `reply` once it is recorded.
+    pub(super) fn said(&self, reply: &ModelReply) -> RecordedReply {
+        RecordedReply {
+            seq: 0,
+            text: reply.text.clone(),
+            calls: reply.calls.len() as u64,
+            model: self.asked.named().map(str::to_owned),
+        }
+    }
+
+    /// Reports the model's last reply, which `receipt` proves durable; without one, the reply could
+    /// not be recorded.
+    pub(super) fn report_reply(&mut self, receipt: Option<&Receipt>) {
+        let Some(said) = self.unrecorded.take() else { return };
+        self.agent.report(|| match receipt {
+            Some(receipt) => RunNews::Said(Box::new(RecordedReply { seq: receipt.seq(), ..said })),
+            None => RunNews::Void(VoidReason::Unusable),
+        });
+    }
+
+    /// The same, for a call that runs in the front.
+    pub(super) fn asker(&self) -> FrontAsker {
+        FrontAsker {
+            agent: self.agent.clone(),
+            principal: self.principal.clone(),
+            door: self.door,
+            run: self.run.clone(),
+            session_id: self.session_id.clone(),
+            session: self.session.clone(),
+            channel: self.channel,
         }
     }
 
@@ -105,11 +152,16 @@ pub(super) fn length(offers: &[ToolOffer]) -> usize {
 }
 
 /// The tools in the form that a model receives.
-pub(super) fn offers(agent: &Agent, principal: &Principal, session: &Session) -> Vec<ToolOffer> {
-    let offer = |m: &Arc<Manifest>| ToolOffer {
-        name: m.name.clone(),
-        summary: m.summary.clone(),
-        input: m.input_shown(),
-    };
-    agent.gate().offered(principal, session).iter().map(offer).collect()
+pub(super) fn offers(agent: &Agent, principal: &Principal, session: &Session) -> (Digest, Vec<ToolOffer>) {
+    let (policy, manifests) = agent.gate().offered(principal, session);
+    (policy, manifests.iter().map(|manifest| offer(manifest)).collect())
+}
+
+/// A tool in the form that a model receives.
+pub(in crate::agent) fn offer(manifest: &Manifest) -> ToolOffer {
+    ToolOffer {
+        name: manifest.name.clone(),
+        summary: manifest.summary.clone(),
+        input: manifest.input_shown(),
+    }
 }

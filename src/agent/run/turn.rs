@@ -7,7 +7,7 @@ use crate::llm::{Conversation, ModelReply};
 use crate::policy::{Door, Session};
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
-use crate::types::{Channel, Labelled, RunId, SessionId};
+use crate::types::{Ceiling, Channel, Labelled, RunId, SessionId};
 
 /// What is fixed when a run begins.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) run: RunId,
     pub(in crate::agent) session_id: SessionId,
     pub(in crate::agent) session: Session,
+    /// What request and key make of the tools.
+    pub(in crate::agent) ceiling: Ceiling,
     pub(in crate::agent) door: Door,
     pub(in crate::agent) channel: Channel,
     /// The message that began it, without secrets.
@@ -35,6 +37,8 @@ pub(in crate::agent) struct RecalledRun {
     pub(in crate::agent) rounds: u32,
     /// The names of the models that wrote them.
     pub(in crate::agent) answered_by: Vec<String>,
+    /// The names of the tools that the model was last offered.
+    pub(in crate::agent) tools: Vec<String>,
     /// A reply whose calls are not all settled.
     pub(in crate::agent) open: Option<OpenTurn>,
 }

@@ -5,14 +5,15 @@ use super::ending::WalkEnd;
 use super::state::{self, RunWalk};
 use super::turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
 use crate::agent::api::{AnswerBy, RunError, RunReply, RunRequest, RunStatus};
-use crate::agent::news::RunNews;
+use crate::agent::news::{RunBegun, RunNews, VoidReason};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::{AppendError, Receipt};
-use crate::llm::{ModelReply, Provider};
+use crate::llm::{ModelReply, Proposer, Provider};
 use crate::policy::Door;
+use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
-use crate::types::{Labelled, RunId, SessionId, clock, limits};
+use crate::types::{Channel, Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// Walks `request` to its reply. Returns after the reply is durable.
@@ -25,9 +26,10 @@ pub(in crate::agent) async fn walk(
 ) -> Result<RunReply, RunError> {
     let (run, session_id) = (RunId::generate(), SessionId::generate());
     let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
-    let session = agent.session(session_id.as_str(), calls_max);
+    let ceiling = request.tools.and(principal.ceiling());
+    let session = agent.session(session_id.as_str(), calls_max, &ceiling);
     let channel = door.channel();
-    let begun = Begun { run, session_id, session, door, channel, message: String::new() };
+    let begun = Begun { run, session_id, session, ceiling, door, channel, message: String::new() };
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     let ended = walk.begin(request).await;
     walk.recorded(ended)
@@ -40,10 +42,11 @@ pub(in crate::agent) async fn resume(
     provider: Arc<dyn Provider>,
     recalled: RecalledRun,
 ) -> Result<RunReply, RunError> {
-    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, open } = recalled;
+    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, tools, open } = recalled;
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     (walk.first, walk.steps, walk.usage) = (first, steps, usage);
     (walk.conversation, walk.rounds, walk.answered_by) = (conversation, rounds, answered_by);
+    walk.tools_recorded = tools;
     let ended = walk.go(open).await;
     walk.recorded(ended)
 }
@@ -68,11 +71,17 @@ impl RunWalk<'_> {
         // Wait 1: the request is durable before the model is asked.
         let message = self.agent.secrets().clean(request.message);
         self.message.clone_from(&message);
+        self.tools_recorded = self.shown_tools();
+        if let Some(runbook) = self.chosen_runbook() {
+            // The operator's own words.
+            self.conversation.give(Labelled::trusted(self.agent.secrets().clean(runbook)));
+        }
         let before = vec![self.request_draft(&message)];
         let next = self.next_ask(self.conversation.bytes().saturating_add(message.len()));
         let (asked, cleared) = self.agent.gate().ask_model(before, next).await?;
         self.first = asked.first().map_or(0, Receipt::seq);
-        self.agent.report(|| RunNews::Begun(self.run.clone()));
+        let (run, session) = (self.run.clone(), self.session_id.clone());
+        self.agent.report(|| RunNews::Begun(RunBegun { run, session, seq: self.first }));
         self.cleared = cleared;
         // A person's own words.
         self.conversation.push_user(Labelled::trusted(message));
@@ -82,6 +91,18 @@ impl RunWalk<'_> {
             Err(AppendError::Full) => self.finish(WalkEnd::full()).await,
             ended => ended,
         }
+    }
+
+    /// The runbook that the message chooses, if a person typed it. What another program or another
+    /// run passes on chooses none.
+    fn chosen_runbook(&self) -> Option<GivenRunbook> {
+        let is_typed = match self.channel {
+            Channel::Http | Channel::Page | Channel::Cli => true,
+            Channel::Mcp | Channel::Telegram | Channel::Hook | Channel::Task | Channel::Delegate => false,
+        };
+        let is_call = self.provider.proposer() == Proposer::Person;
+        let rules = self.agent.gate().rules();
+        rules.bundle.runbooks().chosen(&self.message).filter(|_| is_typed && !is_call)
     }
 
     /// The loop. `open` is a reply to finish first.
@@ -109,24 +130,25 @@ impl RunWalk<'_> {
         }
         self.rounds += 1;
         // What the session has read since may have narrowed the tools that it may use.
-        let offers = state::offers(self.agent, self.principal, &self.session);
-        let are_others =
-            offers.iter().map(|offer| &offer.name).ne(self.offers.iter().map(|offer| &offer.name));
+        let (policy, offers) = state::offers(self.agent, self.principal, &self.session);
+        self.offers_policy = policy;
         (self.offers_bytes, self.offers) = (state::length(&offers), offers);
         let reply = match self.reply().await? {
             Ok(reply) => reply,
             Err(ended) => return Ok(Err(ended)),
         };
-        Ok(self.open(reply, are_others))
+        Ok(self.open(reply))
     }
 
     /// A reply with calls, or the end of the run.
-    fn open(&mut self, reply: Labelled<Clean<ModelReply>>, are_others: bool) -> Result<OpenTurn, WalkEnd> {
+    fn open(&mut self, reply: Labelled<Clean<ModelReply>>) -> Result<OpenTurn, WalkEnd> {
         self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
-        let before = vec![self.reply_draft(&reply, are_others)];
+        let before = vec![self.reply_draft(&reply)];
         if let Some(why) = reply.stop.failure() {
+            self.agent.report(|| RunNews::Void(VoidReason::Unusable));
             return Err(self.not_answered(&why, before));
         }
+        self.unrecorded = Some(self.said(&reply));
         if reply.calls.is_empty() {
             return Err(self.answered(reply.into_parts().0, before));
         }

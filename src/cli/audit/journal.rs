@@ -103,8 +103,10 @@ fn results(
     };
     reader.walk(0..size, wants, |stored: Stored| {
         let result: Option<CallResultPayload> = stored.payload();
-        // A call that was never confined ran nothing and may never have been ordered.
-        let ran = result.filter(|result| !result.layers.is_empty());
+        // A call that was never confined ran nothing and may never have been ordered. The front's
+        // own tools run without a launcher.
+        let is_ordered = |layers: &[String]| !layers.is_empty() && layers != ["front"];
+        let ran = result.filter(|result| is_ordered(&result.layers));
         if let (Some(decision), Some(result)) = (stored.header.u64("ref"), ran) {
             all.insert(decision, result.end.word().to_owned());
         }

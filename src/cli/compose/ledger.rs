@@ -106,7 +106,8 @@ pub(in crate::cli) fn start_drafts(
         from: s.from.clone(),
     });
     let start = StartPayload { command: what.to_owned(), program: crate::types::VERSION.to_owned() };
-    let mut drafts = vec![Draft::new(start), Draft::new(ConfigLoadPayload { keys: shown.collect() })];
+    let loaded = ConfigLoadPayload { keys: shown.collect(), system: Some(agent::SYSTEM.to_owned()) };
+    let mut drafts = vec![Draft::new(start), Draft::new(loaded)];
     drafts.extend(rules::load_drafts(rules, report));
     // A secret that was written in the wrong setting, such as an address, is not recorded either.
     let cleaned = |draft: Draft| Draft {

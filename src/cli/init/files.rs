@@ -21,7 +21,7 @@ pub(in crate::cli) fn set_owner(path: &Path, to: HostUser) -> Result<(), Fail> {
 /// Describes on one line what was created.
 pub(in crate::cli) fn made(home: &Home) -> String {
     format!(
-        "Created {}: {} (par.toml, policies/, tools.d/, jobs.d/), data/ (ledger, keys), workspace/ (demo)",
+        "Created {}: {} (par.toml, policies/, tools.d/, jobs.d/, runbooks.d/), data/ (ledger, keys), workspace/ (demo)",
         home.root.display(),
         home.etc.strip_prefix(&home.root).map_or(home.etc.display(), Path::display)
     )
@@ -39,6 +39,7 @@ pub(in crate::cli) fn make(home: &Home, people: People) -> Result<(), Fail> {
         (home.etc.join("policies/tests"), 0o755),
         (home.etc.join("tools.d"), 0o755),
         (home.etc.join("jobs.d"), 0o755),
+        (home.etc.join("runbooks.d"), 0o755),
         (home.data.clone(), 0o700),
     ] {
         make_folder(&folder, mode).map_err(|e| refuse(&folder, e))?;
@@ -91,7 +92,7 @@ fn make_workspace(workspace: &Path) -> io::Result<()> {
     made.iter().rev().try_for_each(|path| std::os::unix::fs::lchown(path, Some(uid), Some(gid)))
 }
 
-fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
+pub(super) fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(mode).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         other => other,

@@ -3,6 +3,7 @@
 //!
 //! # Layout
 //!
+//! * `ask`: questions on the terminal
 //! * `people`: whether one person or several approve calls
 //! * `shipped`: the files of a new home
 //! * `record`: what was shipped to a home
@@ -11,13 +12,16 @@
 //! * `unified`: the difference between two texts
 //! * `upgrade`: brings shipped files up to date
 //! * `minimum`: the sandbox level of the new home
+//! * `host`: what this host has, and the reading tools for it
 
+mod ask;
 mod people;
 mod shipped;
 mod record;
 mod earlier;
 mod files;
 mod minimum;
+mod host;
 mod unified;
 mod upgrade;
 
@@ -28,10 +32,12 @@ pub(super) use people::People;
 pub(super) use shipped::tool_names;
 
 use crate::cli::exit::{self, Fail};
+use crate::cli::new::SwitchedTool;
 use crate::cli::{compose, show};
 use crate::config::Home;
 use crate::ledger::Files;
 use clap::Args;
+use host::HostTools;
 use serde_json::json;
 use std::io::{self, IsTerminal as _};
 
@@ -47,9 +53,12 @@ pub(super) struct Init {
     /// User that tools run as and that owns workspace/; needs root [default: the current user]
     #[arg(long, value_name = "USER")]
     tool_user: Option<String>,
+    /// Ask nothing: several people, and every reading tool that fits this host is enabled
+    #[arg(long)]
+    yes: bool,
     /// Instead of creating a home, show which files of its etc/ this version adds or changes;
     /// edited ones are shown as a difference, removed ones stay away
-    #[arg(long, conflicts_with_all = ["user", "people", "tool_user"])]
+    #[arg(long, conflicts_with_all = ["user", "people", "tool_user", "yes"])]
     upgrade: bool,
     /// With `--upgrade`: write what it shows
     #[arg(long, requires = "upgrade")]
@@ -78,20 +87,40 @@ impl Init {
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let people = match self.people {
             Some(people) => people,
-            None if is_terminal && !is_json => People::ask()?,
+            None if is_terminal && !is_json && !self.yes => People::ask()?,
             None => People::Several,
         };
         make(home, people)?;
         let found = set_minimum(home, tool_user.is_some())?;
+        let tools = match (self.yes, is_terminal && !is_json) {
+            (true, _) => HostTools::All,
+            (false, true) => HostTools::Ask,
+            (false, false) => HostTools::AsShipped,
+        };
+        if tools != HostTools::AsShipped && !is_json {
+            show::note(&format!("This host has: {}", host::parts().join(", ")));
+        }
+        let enabled = host::enable_reading(home, tools)?;
         if is_json {
             let people = people.as_str();
             let sandbox = json!({ "minimum": found.level, "lacking": found.missing });
             let (root, etc, data) = (&home.root, &home.etc, &home.data);
+            let enabled: Vec<&str> = enabled.iter().map(SwitchedTool::name).collect();
             show::json(
-                &json!({ "home": root, "etc": etc, "data": data, "people": people, "sandbox": sandbox }),
+                &json!({ "home": root, "etc": etc, "data": data, "people": people, "sandbox": sandbox,
+                         "host": host::parts(), "enabled": enabled }),
             )?;
         } else {
             show::line(&made(home))?;
+            let names: Vec<&str> = enabled.iter().map(SwitchedTool::name).collect();
+            match tools {
+                HostTools::AsShipped => show::line(
+                    "Without a terminal nothing was asked: tools are on and off as shipped, and `par tool enable NAME` \
+                     enables one",
+                )?,
+                _ if names.is_empty() => show::line("No further tool was enabled")?,
+                _ => show::line(&format!("Enabled, because they only read: {}", names.join(", ")))?,
+            }
             found.print()?;
         }
         if let Some(user) = user {

@@ -1,10 +1,9 @@
 //! Whether one person or several approve calls.
 
+use super::ask;
 use crate::cli::exit::Fail;
 use crate::config::Home;
-use crate::types::{limits, text};
 use clap::ValueEnum;
-use std::io::{self, Write as _};
 
 /// Who approves calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,20 +30,12 @@ impl People {
 
     /// Asks on the terminal. An invalid answer is an error, and no home is created.
     pub(super) fn ask() -> Result<Self, Fail> {
-        eprint!(
-            "Will one person use this home, or several? With several, another person \
-             must approve calls. [one/SEVERAL] "
-        );
-        io::stderr().flush().map_err(Fail::failed)?;
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer).map_err(Fail::failed)?;
-        match answer.trim() {
+        let question = "Will one person use this home, or several? With several, another person must approve calls. \
+                        [one/SEVERAL]";
+        match ask::answer(question)?.as_str() {
             "one" | "o" | "1" => Ok(Self::One),
             "several" | "s" | "" => Ok(Self::Several),
-            other => {
-                let other = text::visible_line(text::prefix(other, limits::SHOWN_BYTES_MAX));
-                Err(Fail::usage(format!("unknown answer `{other}`, expected one or several")))
-            }
+            other => Err(ask::unknown(other, "one or several")),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `par init --upgrade`: brings the shipped files of an edited home up to date.
 
+use super::files::make_folder;
 use super::people::People;
 use super::record::{self, ShippedRecord};
 use super::shipped::shipped;
@@ -116,6 +117,10 @@ fn write(
     let was_refused = !rules::failing_cases(config).is_ok_and(|failures| failures.is_empty());
     let mut added = Added::default();
     for file in files.iter().filter(|file| file.change.writes()) {
+        // A home of an earlier version has fewer folders.
+        if let Some(folder) = file.path.parent() {
+            make_folder(folder, 0o755).map_err(|e| Fail::failed(format!("{}: {e}", folder.display())))?;
+        }
         match file.here {
             None => added.make(&file.path, file.text)?,
             Some(_) => added.change(&file.path, file.text)?,

@@ -1,4 +1,4 @@
-//! Files added to `etc/`. Unless they are kept, they are taken back.
+//! Files added to `etc/` or renamed there. Unless they are kept, they are taken back.
 
 use crate::cli::exit::Fail;
 use crate::cli::show;
@@ -7,13 +7,15 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that were written. Dropped without [`keep`](Self::keep), it removes the new ones and
-/// restores the changed ones.
+/// Files that were written or renamed. Dropped without [`keep`](Self::keep), it removes the new
+/// ones, and restores the changed and the renamed ones.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Added {
     made: Vec<PathBuf>,
     /// Each changed file with its text from before.
     changed: Vec<(PathBuf, String)>,
+    /// Each renamed file: its name from before, and its name now.
+    moved: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Added {
@@ -39,10 +41,23 @@ impl Added {
         Ok(())
     }
 
+    /// Renames a file to a name that must not exist.
+    pub(in crate::cli) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), Fail> {
+        renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE).map_err(|e| match e {
+            rustix::io::Errno::EXIST => {
+                Fail::usage(format!("{} exists already: nothing is overwritten", to.display()))
+            }
+            e => refused(from, &e.into()),
+        })?;
+        self.moved.push((from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
     /// Lets the files stay, and returns their paths.
     pub(in crate::cli) fn keep(mut self) -> Vec<PathBuf> {
         let changed = std::mem::take(&mut self.changed).into_iter().map(|(path, _)| path);
-        std::mem::take(&mut self.made).into_iter().chain(changed).collect()
+        let moved = std::mem::take(&mut self.moved).into_iter().map(|(_, to)| to);
+        std::mem::take(&mut self.made).into_iter().chain(changed).chain(moved).collect()
     }
 }
 
@@ -51,6 +66,11 @@ impl Drop for Added {
         for path in &self.made {
             if let Err(e) = std::fs::remove_file(path) {
                 show::note(&format!("par: {} could not be removed again: {e}", path.display()));
+            }
+        }
+        for (from, to) in &self.moved {
+            if let Err(e) = renameat_with(CWD, to, CWD, from, RenameFlags::NOREPLACE) {
+                show::note(&format!("par: {} could not be renamed again: {e}", to.display()));
             }
         }
         for (path, before) in &self.changed {

@@ -12,6 +12,7 @@
 //! * `proposal`: adds a rule with its cases, and checks it
 //! * `program`: what a program needs
 //! * `tool`: `par tool new`
+//! * `switch`: `par tool enable` and `disable`
 
 mod added;
 mod place;
@@ -19,9 +20,11 @@ mod case;
 mod proposal;
 mod program;
 mod tool;
+mod switch;
 
 pub(super) use added::Added;
 pub(super) use case::{NewCase, covered, in_shell, text, words};
 pub(super) use place::FoundPlace;
 pub(super) use proposal::Proposal;
+pub(super) use switch::{SwitchedTool, disable, enable, reading_tools_off};
 pub(super) use tool::NewTool;

@@ -67,9 +67,7 @@ impl NewTool {
         let off = config.home.etc.join(format!("tools.d/{name}.toml.disabled"));
         if off.is_file() {
             return Err(Fail::usage(format!(
-                "a tool `{name}` is shipped and disabled: rename {} to `{name}.toml` to enable it, or choose \
-                 another name",
-                off.display()
+                "a tool `{name}` is there and disabled: `par tool enable {name}` enables it, or choose another name"
             )));
         }
         let (elements, arguments) = self.elements()?;

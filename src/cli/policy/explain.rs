@@ -15,6 +15,7 @@ use crate::policy::{
     Approved, AskQuestion, Considered, Counts, Door, HeldOver, MODEL_ASK, Obligation, Over, Power, Question,
     Ran, Resource, Ruling, Session, UNTRUSTED, Use, Via, nearest,
 };
+use crate::runbooks::WrittenCall;
 use crate::tools::ProposedCall;
 use crate::types::{KeyId, clock::Wall, limits, text};
 use clap::Args;
@@ -273,6 +274,28 @@ impl Explain {
     }
 }
 
+/// What the rules decide on a call for `who`, a key or a role: as the first call of a run, or as
+/// one after untrusted text was read.
+pub(in crate::cli) fn ruling_on(
+    config: &Config,
+    rules: &Rules,
+    who: Option<&str>,
+    call: &WrittenCall,
+    tainted: bool,
+) -> Result<Ruling, Fail> {
+    let explain = Explain {
+        tool: call.tool.clone(),
+        arguments: None,
+        who: who.map(str::to_owned),
+        user: None,
+        owner: None,
+        via: None,
+        from: None,
+        tainted,
+    };
+    Ok(explain.asked(config, rules, &call.arguments)?.answer)
+}
+
 /// What a caller has run within the last hour, from the ledger; zero without a ledger.
 fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
     let path = compose::files(config).ledger();
@@ -429,7 +452,7 @@ fn row(one: &Considered) -> Vec<Cell> {
     vec!["".into(), one.policy.clone().into(), text.into(), at.map_or("built in", String::as_str).into()]
 }
 
-fn why(answer: &Ruling, considered: usize) -> String {
+pub(in crate::cli) fn why(answer: &Ruling, considered: usize) -> String {
     match answer {
         Ruling::Deny { reason, .. } => format!("{reason} ({considered} considered)"),
         Ruling::Allow { policies } => policies.join(", "),

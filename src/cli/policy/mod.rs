@@ -18,6 +18,7 @@ mod fmt;
 mod gates;
 mod new;
 
+pub(super) use explain::{ruling_on, why};
 pub(super) use subject::{key_subject, resource, role_subject};
 
 use super::exit::Fail;

@@ -6,6 +6,7 @@ use crate::cli::serve::Serving;
 use crate::cli::show;
 use crate::ledger::payload::PowerUsed;
 use crate::policy::{Door, Over, Power};
+use crate::types::Ceiling;
 use crate::types::clock::Wall;
 
 /// Name of the key that stays after the tour.
@@ -36,7 +37,8 @@ impl TourKey {
             Err(e) => return Err(Fail::failed(e)),
         }
         let expires = Some(Wall(Wall::now().0.saturating_add(lasts_us)));
-        let new = NewKey { name: name.to_owned(), role: Role::Admin, user: None, expires };
+        let new =
+            NewKey { name: name.to_owned(), role: Role::Admin, user: None, expires, tools: Ceiling::OPEN };
         let made = serving.authority.create(&by, new, Some(power(serving, &by)?)).await;
         let (minted, _) = made.map_err(Fail::failed)?;
         Ok(Self { minted, by, once })

@@ -5,6 +5,8 @@ use super::known;
 use super::server::{self, Server};
 use crate::agent::RunReply;
 use crate::cli::exit::{self, Fail};
+use crate::cli::live::LiveRun;
+use crate::cli::reply::PrintedRun;
 use crate::cli::show;
 use crate::config::known_logs_file;
 use crate::ledger::{Checkpoint, Head, Note, VerifierKey, proof};
@@ -21,9 +23,28 @@ impl Server {
     /// Sends a run, or one call of a tool, to a server whose log extends what this caller remembers
     /// of it, and remembers the checkpoint in the reply. Blocking.
     pub(in crate::cli) fn run(&self, path: &str, body: &Value) -> Result<RunReply, Fail> {
+        self.checking(|| server::reply(&self.url, self.ask_run(path, body)?))
+    }
+
+    /// The same for a message, whose run is printed as it happens, unless `is_json`. Blocking.
+    pub(in crate::cli) fn run_live(
+        &self,
+        body: &Value,
+        is_json: bool,
+    ) -> Result<(RunReply, PrintedRun), Fail> {
+        if is_json {
+            return Ok((self.run("/agent/run", body)?, PrintedRun::default()));
+        }
+        let live = LiveRun::start(true)?;
+        let made = self.checking(|| self.follow_run(body, &live.watch()));
+        let printed = live.end()?;
+        Ok((made?, printed))
+    }
+
+    fn checking(&self, run: impl FnOnce() -> Result<RunReply, Fail>) -> Result<RunReply, Fail> {
         check_log(self, &self.address)?;
         let known_log = known::find(&self.address)?;
-        let reply = server::reply(&self.url, self.ask_run(path, body)?)?;
+        let reply = run()?;
         match reply.ledger.as_ref().and_then(|ledger| ledger.checkpoint.as_deref()) {
             Some(note) => check_checkpoint(self, &self.address, known_log, note)?,
             None => check_log(self, &self.address)?,

@@ -6,12 +6,13 @@
 //! # Layout
 //!
 //! * `known`: the logs that a caller knows
-//! * `server`: requests to a server
+//! * `server`: requests to a server; `live_run`: a run, as it happens
 //! * `home`: the server of a home
 //! * `check`: checks a server's log against the known one
 
 pub(super) mod known;
 mod server;
+mod live_run;
 mod home;
 mod check;
 

@@ -83,7 +83,7 @@ impl Server {
             left.len() < limits::REQUEST_BYTES_MAX
         }));
         let answer = answer.map_err(|e| unanswered(&self.url, &e))?;
-        if answer.status == 200 { Ok(()) } else { Err(refused(&self.url, &answer)) }
+        if answer.status == 200 { Ok(()) } else { Err(refused_with(&self.url, &answer)) }
     }
 
     /// Sends a run. Says what it waits for, and that the run goes on if Ctrl-C ends the waiting.
@@ -92,15 +92,18 @@ impl Server {
         self.runtime.block_on(async {
             tokio::select! {
                 answer = ask(&self.client, &self.url, self.key.as_ref(), path, Some(body)) => answer,
-                heard = tokio::signal::ctrl_c() => Err(match heard {
-                    Ok(()) => Fail::new(exit::WAITING, format!(
-                        "the run goes on at {}: `par runs list` shows it, and `par runs show` its outcome",
-                        self.url
-                    )),
-                    Err(e) => Fail::failed(e),
-                }),
+                heard = tokio::signal::ctrl_c() => Err(heard.map_or_else(Fail::failed, |()| self.goes_on())),
             }
         })
+    }
+
+    /// The outcome of a command that does not wait for its run any longer.
+    pub(super) fn goes_on(&self) -> Fail {
+        let url = &self.url;
+        Fail::new(
+            exit::WAITING,
+            format!("the run goes on at {url}: `par runs list` shows it, and `par runs show` its outcome"),
+        )
     }
 
     /// Requests `path`, with `POST` if there is a body. Blocking.
@@ -155,11 +158,11 @@ async fn exchange(
     if matches!(response.status, 200 | 202) {
         return Ok(response.body);
     }
-    Err(refused(url, &response))
+    Err(refused_with(url, &response))
 }
 
 /// The error for a request without an answer.
-fn unanswered(url: &str, error: &EgressError) -> Fail {
+pub(super) fn unanswered(url: &str, error: &EgressError) -> Fail {
     let what = match error {
         EgressError::Connect(why) => format!("no server answers at {url}: {why}"),
         other => format!("{url}: {other}"),
@@ -168,10 +171,18 @@ fn unanswered(url: &str, error: &EgressError) -> Fail {
 }
 
 /// The error for a response that is not a success.
-fn refused(url: &str, response: &Response) -> Fail {
-    let problem: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+fn refused_with(url: &str, response: &Response) -> Fail {
+    refused(url, response.status, &serde_json::from_slice(&response.body).unwrap_or_default())
+}
+
+/// The error for a response of this status, or for a run that ended with a problem (status 0).
+pub(super) fn refused(url: &str, status: u16, problem: &Value) -> Fail {
+    let status = match status {
+        0 => problem.get("status").and_then(Value::as_u64).and_then(|of| u16::try_from(of).ok()).unwrap_or(0),
+        status => status,
+    };
     let word = |name: &str| text::visible_line(problem.get(name).and_then(Value::as_str).unwrap_or_default());
-    let code = match response.status {
+    let code = match status {
         401 => {
             let what = format!("the server at {url} does not accept this key: {KEY_PLACES}");
             return Fail::new(exit::UNAUTHENTICATED, what);
@@ -183,5 +194,5 @@ fn refused(url: &str, response: &Response) -> Fail {
         429 => exit::LIMIT,
         _ => exit::FAILED,
     };
-    Fail::new(code, format!("{url}: {} {}: {}", response.status, word("code"), word("detail")))
+    Fail::new(code, format!("{url}: {status} {}: {}", word("code"), word("detail")))
 }

@@ -108,6 +108,12 @@ impl Permit {
         &self.running.facts().call
     }
 
+    /// The decision's entry on the ledger.
+    #[must_use]
+    pub fn decision(&self) -> u64 {
+        self.running.decision()
+    }
+
     /// The same permit after its time.
     #[cfg(test)]
     pub(in crate::gate) fn expired(self) -> Self {

@@ -99,12 +99,12 @@ async fn a_request_rides_with_refusals() {
     let denied =
         || bench.decide("read_file", &serde_json::json!({ "path": "/x" }), crate::call::Object::Outside);
     let next = ask(&bench, "local", DataLabels::default());
-    let (outcomes, next) =
+    let (outcomes, next, _) =
         bench.gate.commit(Vec::new(), vec![denied()], Some(next)).await.expect("committed");
     assert!(outcomes.len() == 1 && is_permit(next));
     let next = ask(&bench, "local", DataLabels::default());
     let both = vec![denied(), bench.read(found("/var/log/syslog", &[]))];
-    let (outcomes, next) = bench.gate.commit(Vec::new(), both, Some(next)).await.expect("committed");
+    let (outcomes, next, _) = bench.gate.commit(Vec::new(), both, Some(next)).await.expect("committed");
     assert!(outcomes.len() == 2 && next.is_none(), "one of them runs first");
 }
 

@@ -83,6 +83,7 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
                 bytes: 7,
             },
             given: Given { secrets: vec!["\u{202e}".to_owned()], ..Given::default() },
+            repeats: crate::types::DataLabels::default(),
             wall_us: u64::MAX,
         };
         let settled = bench.gate.settle(vec![(running, execution)], None).await.expect("settled").0;

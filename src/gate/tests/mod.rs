@@ -31,6 +31,7 @@ mod refusals;
 mod labels;
 mod asks;
 mod forecast;
+mod reread;
 
 static PROJECTIONS: [Projection; 1] = [super::PROJECTION];
 

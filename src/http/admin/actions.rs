@@ -3,12 +3,15 @@
 use super::answering;
 use super::failure::{Failure, failed, known, text};
 use super::room::Room;
+use super::runs;
 use super::words::{FailureCode, Operation};
 use crate::agent::Agent;
 use crate::auth::{Admitted, NewKey, Principal, Role};
 use crate::gate::Granted;
 use crate::ledger::{Erasure, Filter, Format, Targets};
 use crate::policy::{Door, Over, Power};
+use crate::tools::Catalog;
+use crate::types::Ceiling;
 use crate::types::clock::Wall;
 use serde_json::{Map, Value, json};
 
@@ -30,9 +33,10 @@ pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>
     let holding = |power| gate.may(principal, power, Over::Server, Door::SOCKET);
     match operation {
         Some(Operation::KeyCreate) => {
-            known(asked, &["op", "name", "role", "user", "expires_us"])?;
+            known(asked, &["op", "name", "role", "user", "expires_us", "tools"])?;
             let power: Granted = holding(Power::KeyManage)?;
-            let (minted, view) = authority.create(principal, new_key(asked)?, Some(power.record())).await?;
+            let new = new_key(asked, &gate.rules().catalog)?;
+            let (minted, view) = authority.create(principal, new, Some(power.record())).await?;
             Ok(json!({ "key": minted.expose(), "view": view }))
         }
         Some(Operation::KeyList) => {
@@ -49,6 +53,9 @@ pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>
                 text(asked, "key")?.ok_or_else(|| Failure::new(FailureCode::Invalid, "`key` is missing"))?;
             let power: Granted = holding(Power::KeyManage)?;
             Ok(json!({ "view": authority.revoke(principal, key, Some(power.record())).await? }))
+        }
+        Some(operation @ (Operation::RunList | Operation::RunShow)) => {
+            runs::act(room, principal, operation, asked).await
         }
         Some(
             operation @ (Operation::ApprovalList
@@ -124,7 +131,7 @@ fn erasure(asked: &Map<String, Value>, principal: &Principal, power: &Granted) -
     Ok(Erasure { targets, reason: reason.to_owned(), principal: principal.id(), power: Some(power.record()) })
 }
 
-fn new_key(asked: &Map<String, Value>) -> Result<NewKey, Failure> {
+fn new_key(asked: &Map<String, Value>, catalog: &Catalog) -> Result<NewKey, Failure> {
     let missing = |name: &str| Failure::new(FailureCode::Invalid, format!("`{name}` is missing"));
     let role = text(asked, "role")?.ok_or_else(|| missing("role"))?;
     let unknown =
@@ -136,10 +143,19 @@ fn new_key(asked: &Map<String, Value>) -> Result<NewKey, Failure> {
             Some(Wall(at.as_u64().ok_or_else(must)?))
         }
     };
+    let tools = match asked.get("tools") {
+        None => Ceiling::OPEN,
+        Some(names) => serde_json::from_value(names.clone())
+            .map_err(|_| Failure::new(FailureCode::Invalid, "`tools` must be an array of names of tools"))?,
+    };
+    if let Some(unknown) = catalog.unknown(&tools) {
+        return Err(Failure::new(FailureCode::Invalid, unknown.to_string()));
+    }
     Ok(NewKey {
         name: text(asked, "name")?.ok_or_else(|| missing("name"))?.to_owned(),
         role: Role::parse(role).ok_or_else(unknown)?,
         user: text(asked, "user")?.map(ToOwned::to_owned),
         expires,
+        tools,
     })
 }

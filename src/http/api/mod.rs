@@ -7,9 +7,10 @@
 //! # Layout
 //!
 //! * `tools`: the tools of a caller
+//! * `follow`: the ledger as a stream
+//! * `responded`: a run as a response; `run_events`: a run as a stream
 //! * `runs`: starts and reads runs
 //! * `approval`: one approval and its answer
-//! * `follow`: the ledger as a stream
 //! * `approvals`: many approvals, as a page or a stream
 //! * `audit`: entries
 //! * `export`: entries as one file
@@ -18,9 +19,11 @@
 //! * `metrics`: counters
 
 pub(super) mod tools;
+pub(super) mod follow;
+mod responded;
+mod run_events;
 pub(super) mod runs;
 pub(super) mod approval;
-pub(super) mod follow;
 pub(super) mod approvals;
 pub(super) mod audit;
 pub(super) mod export;

@@ -1,27 +1,34 @@
 //! `POST /agent/run`, `GET /runs` and `GET /runs/{id}`.
 
+use super::follow::wants_events;
+use super::responded::respond;
+use super::run_events;
 use crate::agent::{RunQuery, RunReply, RunRequest, RunStatus};
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::blocking::blocking;
 use crate::http::body::read_json;
+use crate::http::middleware::KeptAlive;
 use crate::http::problem::{Code, Problem};
+use crate::http::stream::Streams;
 use crate::ledger::Filter;
 use crate::policy::Power;
 use crate::types::{RunId, limits, text};
-use axum::Json;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::header::{ACCEPT, LOCATION};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::{Extension, Json};
 use serde_json::{Value, json};
 
-/// Runs a message to its end, or until it waits for an approval.
+/// Runs a message to its end, or until it waits for an approval. With `Accept: text/event-stream`,
+/// sends what the run does as it happens.
 ///
 /// The handler is a separate task (see `middleware`): the run continues and is recorded even if the
 /// client goes away.
 pub(in crate::http) async fn start(
     State(app): State<App>,
+    Extension(streams): Extension<Streams>,
+    Extension(alive): Extension<KeptAlive>,
     caller: Caller,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -29,8 +36,11 @@ pub(in crate::http) async fn start(
     let principal = caller.holding(Power::Run)?;
     let (parts, body) = request.into_parts();
     refuse_unsupported(&parts.headers)?;
-    let asked = read_json(&parts.headers, body, &app.bounds).await?;
-    let reply = app.agent.run(&principal, door, fit(asked)?).await?;
+    let asked = fit(read_json(&parts.headers, body, &app.bounds).await?)?;
+    if wants_events(&parts.headers) {
+        return run_events::answer(app, &streams, alive, (principal, door), asked).await;
+    }
+    let reply = app.agent.run(&principal, door, asked).await?;
     Ok(respond(reply))
 }
 
@@ -117,34 +127,10 @@ pub(in crate::http) async fn call(
     Ok(respond(reply))
 }
 
-/// The response: 200 if the run has ended, 202 with a `Location` if it continues.
-fn respond(reply: RunReply) -> Response {
-    use RunStatus::{
-        Cancelled, Denied, Done, Failed, Interrupted, Limit, Paused, Pending, Refused, Running, Waiting,
-    };
-    match reply.status {
-        Done | Denied | Refused | Failed | Limit | Cancelled | Interrupted => Json(reply).into_response(),
-        Pending | Running | Waiting | Paused => {
-            let location = format!("/runs/{}", reply.run);
-            (StatusCode::ACCEPTED, [(LOCATION, location)], Json(reply)).into_response()
-        }
-    }
-}
-
 /// Known but unsupported features are refused, never ignored.
 fn refuse_unsupported(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key("idempotency-key") {
         return Err(Problem::new(Code::NotSupported, "`Idempotency-Key` is not supported yet"));
-    }
-    let accepts = |kind: &str| {
-        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        values
-            .flat_map(|value| value.split(','))
-            .any(|one| one.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case(kind)))
-    };
-    let wants_stream = accepts("text/event-stream");
-    if wants_stream && !["application/json", "application/*", "*/*"].into_iter().any(accepts) {
-        return Err(Problem::new(Code::NotAcceptable, "`Accept: text/event-stream` is not supported yet"));
     }
     Ok(())
 }
@@ -156,9 +142,10 @@ enum Shape {
     TextOrNull,
     Flag,
     Limits,
+    NamesOrNull,
 }
 
-const MEMBERS: [(&str, Shape); 7] = [
+const MEMBERS: [(&str, Shape); 8] = [
     ("message", Shape::Text),
     ("session", Shape::TextOrNull),
     ("agent", Shape::TextOrNull),
@@ -166,6 +153,7 @@ const MEMBERS: [(&str, Shape); 7] = [
     ("background", Shape::Flag),
     ("untrusted", Shape::Flag),
     ("limits", Shape::Limits),
+    ("tools", Shape::NamesOrNull),
 ];
 
 /// Converts well-formed JSON into the request. Types are checked by name first, so that the error
@@ -208,6 +196,10 @@ impl Shape {
             Self::TextOrNull => (value.is_string() || value.is_null(), "must be a string"),
             Self::Flag => (value.is_boolean(), "must be true or false"),
             Self::Limits => return check_limits(value),
+            Self::NamesOrNull => {
+                let names = value.as_array().is_some_and(|names| names.iter().all(Value::is_string));
+                (names || value.is_null(), "must be an array of names of tools")
+            }
         };
         if fits { Ok(()) } else { Err(WrongShape::Must(must)) }
     }
@@ -229,40 +221,10 @@ fn check_limits(value: &Value) -> Result<(), WrongShape> {
 
 #[cfg(test)]
 mod tests {
-    use super::respond;
-    use crate::agent::{RunError, RunReply};
+    use crate::agent::RunError;
     use crate::http::problem::Problem;
     use axum::response::IntoResponse as _;
     use http_body_util::BodyExt as _;
-    use serde_json::json;
-
-    #[test]
-    fn a_finished_run_is_200_and_an_unfinished_one_is_202() {
-        for (status, code) in [
-            ("done", 200),
-            ("denied", 200),
-            ("refused", 200),
-            ("failed", 200),
-            ("limit", 200),
-            ("cancelled", 200),
-            ("interrupted", 200),
-            ("waiting", 202),
-            ("pending", 202),
-            ("running", 202),
-            ("paused", 202),
-        ] {
-            let reply: RunReply = serde_json::from_value(json!({
-                "run": "run_01JD0000000000000000000000", "session": "ses_01JD0000000000000000000000",
-                "status": status, "answer": null, "steps": [],
-                "usage": { "model_calls": 0, "input_tokens": 0, "output_tokens": 0 }
-            }))
-            .expect("reply");
-            let response = respond(reply);
-            assert_eq!(response.status(), code, "{status}");
-            let location = response.headers().get("location").map(|at| at.to_str().expect("text"));
-            assert_eq!(location, (code == 202).then_some("/runs/run_01JD0000000000000000000000"));
-        }
-    }
 
     #[tokio::test]
     async fn a_refused_run_says_why_and_reveals_no_internals() {

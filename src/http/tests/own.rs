@@ -14,6 +14,7 @@ async fn an_operator_sees_their_own_runs_and_nothing_of_others() {
         role: Role::Operator,
         user: Some(user.to_owned()),
         expires: None,
+        tools: crate::types::Ceiling::OPEN,
     };
     let mut keys = Vec::new();
     for (name, user) in [("ana-1", "ana"), ("ana-2", "ana"), ("ben-1", "ben")] {

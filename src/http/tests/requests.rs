@@ -73,7 +73,7 @@ async fn invalid_headers() {
         ("Content-Type: application/json-patch+json\r\n", 415, "wrong_type"),
         (&format!("{json}Content-Encoding: gzip\r\n"), 415, "wrong_type"),
         (&format!("{json}Idempotency-Key: 1\r\n"), 422, "not_supported"),
-        (&format!("{json}Accept: text/event-stream\r\n"), 406, "not_acceptable"),
+        (&format!("{json}Accept: text/event-stream\r\n"), 422, "unfit"),
         (&format!("{json}Accept: text/event-stream, application/json\r\n"), 422, "unfit"),
         ("Content-Type: Application/JSON; charset=utf-8\r\n", 422, "unfit"),
     ] {

@@ -22,6 +22,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Number of entries on a page. A run has a bounded number, and few have as many.
 const ENTRIES_MAX: usize = 120;
@@ -99,7 +100,7 @@ impl RunView {
     }
 }
 
-fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<RunPage, Problem> {
+fn read(app: &App, id: &RunId, mut reply: RunReply, from: Option<u64>) -> Result<RunPage, Problem> {
     let (first, last) = reply.ledger.as_ref().map_or((0, 0), |range| (range.first, range.last));
     let filter = Filter::field("run", id.as_str());
     let reader = app.agent.ledger().reader();
@@ -108,7 +109,14 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Run
         reader.listed(&filter, from, Order::Ascending, ENTRIES_MAX, limits::PAGE_SCAN_MAX)?;
     let mut entries = Vec::with_capacity(headers.len());
     for header in headers {
-        entries.extend(reader.entry(header.seq)?);
+        match (reader.entry(header.seq), &mut reply.ledger) {
+            (Err(ReadError::Damaged(seq, _)), Some(range)) => {
+                range.damaged.push(seq);
+                range.damaged.sort_unstable();
+                range.damaged.dedup();
+            }
+            (found, _) => entries.extend(found?),
+        }
     }
     let next = next.filter(|next| *next <= last);
     let asker = entries.first().and_then(|stored| stored.header.str("principal")).unwrap_or_default();
@@ -154,8 +162,16 @@ fn body(visitor: &Visitor, base: &str, run: &RunPage, view: &str) -> Markup {
 fn said(run: &RunPage) -> Markup {
     let reply = &run.reply;
     html! {
+        @for seq in reply.ledger.iter().flat_map(|range| &range.damaged) {
+            p.notice.bad role="alert" {
+                a href={ "/ui/audit/" (seq) } { "Entry " (seq) } " does not verify: what it says of this run is left out."
+            }
+        }
         @for refusal in reply.refusals() {
             p.notice.bad { (format::line(&refusal, 400)) "." }
+        }
+        @if let Some(names) = reply.ceiling.names() {
+            p.notice { "The run could use " (ceiling(names)) "." }
         }
         @if let Some(limit) = &reply.limit {
             p.notice.warn { "The run reached its limit " code { (format::line(limit, 60)) } "." }
@@ -167,6 +183,16 @@ fn said(run: &RunPage) -> Markup {
                 (block(answer, limits::BLOCK_BYTES_MAX, "The answer as text"))
             }
         }
+    }
+}
+
+/// The tools of a ceiling, in words.
+fn ceiling(names: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        "no tool".to_owned()
+    } else {
+        format::line(&format!("only {}", names.join(", ")), 400)
     }
 }
 
@@ -193,6 +219,7 @@ fn facts(visitor: &Visitor, run: &RunPage) -> Markup {
             " · "
             (format::time(first.and_then(|header| header.u64("wall_us")).unwrap_or(0))) " · policy "
             code title=(policy) { (format::short(policy, 12)) }
+            @if let Some(runbook) = &run.reply.runbook { " · runbook " code { (format::line(runbook, 64)) } }
             @if let Some(range) = &run.reply.ledger {
                 " · "
                 @if visitor.reading().is_ok() { a href=(link("/ui/audit", &[("q", &format!("run:{id}"))])) { "entries " (range.first) "–" (range.last) } }

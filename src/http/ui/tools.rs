@@ -35,6 +35,7 @@ fn card(tool: &Manifest, is_own: bool) -> Markup {
     let schema = serde_json::to_string_pretty(&tool.input).unwrap_or_default();
     let runs = match &tool.runner {
         Runner::Builtin(_) => "builtin, starts no program".to_owned(),
+        Runner::Front(_) => "in the server, without a sandbox of its own".to_owned(),
         Runner::Program(program) => format::line(&program.path.to_string_lossy(), 80),
     };
     html! {

@@ -2,8 +2,9 @@
 //! runs the function.
 
 use super::host_proc::CallProc;
+use super::http::WebCall;
 use super::start::{Start, send_or_exit};
-use super::{http, largest, pair, search};
+use super::{certificates, http, largest, pair, search};
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::protocol::ChildMessage;
@@ -54,7 +55,7 @@ pub(crate) fn run(
         connected,
     };
     let filter = match which {
-        Builtin::HttpGet => &machine.filters.fetcher,
+        which if which.sink().is_some() => &machine.filters.fetcher,
         which if which.reads_below() || !names.of_process.is_empty() => &machine.filters.walker,
         _ => &machine.filters.builtin,
     };
@@ -69,8 +70,14 @@ fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) ->
     if which.reports_on_the_host() {
         return report(which, &HostView::new(&machine.supplies.host, &inputs.proc), arguments, cap);
     }
-    if which == Builtin::HttpGet {
-        return http::get(machine.supplies.tls.as_ref(), inputs.connected, host_words(start), arguments, cap);
+    let trust = machine.supplies.tls.as_ref();
+    if matches!(which, Builtin::HttpGet | Builtin::HttpProbe) {
+        let (connected, began_us) = (inputs.connected, mono_us());
+        let call = WebCall { which, trust, connected, arguments, cap, host, began_us };
+        return http::get(host_words(start), call);
+    }
+    if which == Builtin::TlsCertificate {
+        return certificates::of_server(trust, inputs.connected, host_words(start), arguments, host);
     }
     let (Some((path, object)), Some(opened)) = (inputs.object, inputs.opened) else {
         return Err(NOT_FOUND.to_owned());
@@ -85,6 +92,7 @@ fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) ->
     let (fd, name, excluded) = (opened?, path.canonical.as_str(), inputs.excluded);
     match which {
         Builtin::ReadFile => builtin::read_file(fd.as_fd(), name, arguments, cap),
+        Builtin::CertificateFile => certificates::of_file(trust, fd.as_fd(), name, arguments, host),
         Builtin::ReadConfig => builtin::read_config(fd.as_fd(), name, arguments, cap, host),
         Builtin::ListDir => builtin::list_dir(fd.as_fd(), name, arguments, cap),
         Builtin::SearchFiles => search::search(&machine.paths, path, &fd, excluded, arguments, &limits),
@@ -114,9 +122,11 @@ fn open_object(
     path: &PathObject,
     fd: &OwnedFd,
 ) -> Result<OwnedFd, String> {
-    use Builtin::{DiffFiles, FileInfo, LargestPaths, ListDir, ReadConfig, ReadFile, SearchFiles};
+    use Builtin::{
+        CertificateFile, DiffFiles, FileInfo, LargestPaths, ListDir, ReadConfig, ReadFile, SearchFiles,
+    };
     match (which, path.kind) {
-        (ReadFile | SearchFiles | FileInfo | ReadConfig, FileKind::File)
+        (ReadFile | SearchFiles | FileInfo | ReadConfig | CertificateFile, FileKind::File)
         | (ListDir | SearchFiles | LargestPaths | DiffFiles, FileKind::Folder) => {}
         (SearchFiles, FileKind::Other) => {
             return Err(format!("`{}` is neither a folder nor a regular file", path.canonical));

@@ -1,53 +1,50 @@
-//! The builtin that is given a connection, and the TLS around it: runs in the call's child.
+//! The builtins that are given a connection, and the TLS around it: they run in the call's child.
 
-use crate::tools::builtin::{self, Answer};
+use crate::launcher::host::trust::TlsTrust;
+use crate::tools::Builtin;
+use crate::tools::builtin::{self, Answer, stamped};
 use crate::types::WebUrl;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 use serde_json::Value;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
 
-/// The certificates that connections trust: the system's, and those in `ca_file` (PEM). Reads files
-/// of the host, so it is called before there is a view.
-pub(crate) fn trust(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    // What cannot be read is not trusted.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(file) = ca_file {
-        let refuse = |e: &dyn std::fmt::Display| format!("`sandbox.ca_file` `{}`: {e}", file.display());
-        let more = CertificateDer::pem_file_iter(file).map_err(|e| refuse(&e))?;
-        let more = more.collect::<Result<Vec<_>, _>>().map_err(|e| refuse(&e))?;
-        if more.is_empty() {
-            return Err(refuse(&"contains no certificate"));
-        }
-        more.into_iter().try_for_each(|one| roots.add(one)).map_err(|e| refuse(&e))?;
-    }
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions();
-    let config = config.map_err(|e| format!("TLS: {e}"))?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+/// What a call to a web server has.
+pub(crate) struct WebCall<'a> {
+    pub(crate) which: Builtin,
+    pub(crate) trust: Option<&'a TlsTrust>,
+    pub(crate) connected: Option<OwnedFd>,
+    pub(crate) arguments: &'a Value,
+    pub(crate) cap: usize,
+    pub(crate) host: &'a str,
+    /// When the call began, on the monotonic clock.
+    pub(crate) began_us: u64,
 }
 
-/// Requests `url` over `connected`. Follows no redirect.
-pub(crate) fn get(
-    tls: Option<&Arc<ClientConfig>>,
-    connected: Option<OwnedFd>,
-    url: &str,
-    arguments: &Value,
-    cap: usize,
-) -> Answer {
+/// Requests `url` over the connection. Follows no redirect.
+pub(crate) fn get(url: &str, call: WebCall<'_>) -> Answer {
+    let WebCall { which, trust, connected, arguments, cap, host, began_us } = call;
     let url = WebUrl::parse(url).map_err(|e| e.to_string())?;
     // A file, since the filter allows only reading and writing.
     let mut socket = File::from(connected.ok_or("no connection was given")?);
-    if !url.is_tls() {
-        return builtin::http_get(&mut socket, &url, arguments, cap);
+    let mut session = match url.is_tls() {
+        false => None,
+        true => {
+            let trust = trust.ok_or("the launcher has no certificates")?;
+            let name = ServerName::try_from(url.host_port().host().to_owned()).map_err(|e| e.to_string())?;
+            Some(ClientConnection::new(trust.client.clone(), name).map_err(|e| e.to_string())?)
+        }
+    };
+    if which == Builtin::HttpProbe {
+        let answer = match session.take() {
+            None => builtin::http_probe(&mut socket, &url, began_us),
+            Some(session) => builtin::http_probe(&mut StreamOwned::new(session, socket), &url, began_us),
+        };
+        return answer.map(|answer| stamped(answer, host));
     }
-    let tls = tls.ok_or("the launcher has no certificates")?;
-    let name = ServerName::try_from(url.host_port().host().to_owned()).map_err(|e| e.to_string())?;
-    let session = ClientConnection::new(tls.clone(), name).map_err(|e| e.to_string())?;
-    builtin::http_get(&mut StreamOwned::new(session, socket), &url, arguments, cap)
+    match session {
+        None => builtin::http_get(&mut socket, &url, arguments, cap),
+        Some(session) => builtin::http_get(&mut StreamOwned::new(session, socket), &url, arguments, cap),
+    }
 }

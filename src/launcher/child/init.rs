@@ -40,6 +40,7 @@ pub(crate) fn run(
     if !tool.is_unchanged() {
         return Err(CHANGED.to_owned());
     }
+    tool.check_trees()?;
     let given = ProgramInputs::gather(start, canonical, inherited.connected)?;
     let exec = given.above(&open.fd)?;
     let script = tool.script.as_ref().map(|fd| script_of(start, fd, &given)).transpose()?;

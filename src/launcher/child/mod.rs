@@ -26,13 +26,14 @@
 //! * `quota`: bounds what a call adds to its folders.
 //! * `host_proc`: what a report reads of the host's `/proc`.
 //! * `walk`: reading below a folder without what is excluded.
-//! * `search`, `largest`, `pair`, `http`: builtins that walk and fetch.
+//! * `search`, `largest`, `pair`, `http`, `certificates`: builtins that walk and fetch.
 //! * `builtin`: opens what a builtin reads, and runs it.
 
 mod start;
 mod unix;
 mod netns;
 mod http;
+mod certificates;
 mod quota;
 mod inherit;
 mod workdirs;
@@ -49,5 +50,4 @@ mod proc;
 mod init;
 mod run;
 
-pub(super) use http::trust;
 pub(super) use run::{Birth, go_packet, run};

@@ -250,6 +250,7 @@ fn confine(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<String>,
 }
 
 fn resolve(start: &Start<'_>, origins: &Origins, own_proc: Option<&OwnProc>) -> Result<Object, String> {
+    start.tool.check_trees()?;
     match &start.tool.manifest.resource {
         _ if start.tool.manifest.content.is_some() => {
             let (folder, at) = write_folders(start, own_proc)?.next().ok_or("the tool has no folder")?;
@@ -332,6 +333,7 @@ fn run_body(
             match init::run(start, program, open, about, inherited, layers)? {}
         }
         (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
+        (Runner::Front(_), _) => Err("the tool runs in the front".to_owned()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The second stage in its namespaces and its view: everything that calls need is open, and nothing
 //! has been tried yet.
 
+use super::trust::TlsTrust;
 use crate::launcher::confine::forks;
 use crate::launcher::confine::layers::Landlock;
 use crate::launcher::confine::seccomp::compile::Sockets;
@@ -23,11 +24,9 @@ use crate::tools::{HostGroup, Manifest, ProcView};
 use landlock::{AccessFs, BitFlags};
 use nix::sched::CloneFlags;
 use rustix::fs::readlinkat;
-use rustls::ClientConfig;
 use seccompiler::BpfProgram;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Paths that most hosts have.
 const USUAL: &[&str] =
@@ -99,17 +98,12 @@ pub(crate) struct Supplies {
     /// `/dev/urandom`, for programs that do not use getrandom(2), such as git.
     pub(crate) random: OwnedFd,
     /// The certificates that connections trust, if a builtin makes connections.
-    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) tls: Option<TlsTrust>,
 }
 
 impl Supplies {
     /// Opens them in the view, if there is one.
-    fn open(
-        host: Host,
-        kept: KeptProc,
-        loadavg: OwnedFd,
-        tls: Option<Arc<ClientConfig>>,
-    ) -> Result<Self, String> {
+    fn open(host: Host, kept: KeptProc, loadavg: OwnedFd, tls: Option<TlsTrust>) -> Result<Self, String> {
         let (null, random) = (device(NULL)?, device(RANDOM)?);
         Ok(Self { host, kept, loadavg, libraries: open_libraries(), null, random, tls })
     }

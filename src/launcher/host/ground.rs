@@ -1,5 +1,6 @@
 //! What is opened on the host before anything is entered, in the launcher's first stage.
 
+use super::trust::TlsTrust;
 use crate::launcher::cgroup::CallGroups;
 use crate::launcher::confine::identity::{own_groups, tool_user};
 use crate::launcher::confine::layers::{self, Landlock};
@@ -11,9 +12,7 @@ use crate::launcher::view::{files, namespaces, procfs};
 use crate::tools::HostGroup;
 use crate::tools::builtin::host::Host;
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustls::ClientConfig;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// What is opened on the host before anything is entered, in the launcher's first stage.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub(crate) struct Ground {
     /// Groups of calls, or why calls have none.
     pub(crate) groups: Option<Result<CallGroups, String>>,
     /// The certificates that connections trust, if a builtin makes connections.
-    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) tls: Option<TlsTrust>,
     /// Why a crash would start a program outside the sandbox, if it would.
     pub(crate) core: Result<(), String>,
     /// Why the launcher has no namespaces, if it has none.
@@ -50,7 +49,7 @@ impl Ground {
     pub(crate) fn enter(
         user: Option<(u32, u32)>,
         landlock_abi_max: Option<u32>,
-        tls: Option<Arc<ClientConfig>>,
+        tls: Option<TlsTrust>,
     ) -> Result<Self, String> {
         if user.is_some_and(|(uid, gid)| uid == 0 || gid == 0) {
             return Err("tools do not run as root".to_owned());

@@ -9,6 +9,7 @@
 //! Each step is made from the one before, by value.
 //!
 //! * `kept_proc`: the host's `/proc`, for builtins that report on the host.
+//! * `trust`: the certificates of servers that this host trusts.
 //! * `ground`: before anything is entered.
 //! * `named`: what manifests name.
 //! * `score`: which processes are killed first if memory runs out.
@@ -16,6 +17,7 @@
 //! * `machine`: and what was seen to hold.
 
 pub(crate) mod kept_proc;
+pub(crate) mod trust;
 pub(crate) mod ground;
 pub(crate) mod named;
 mod score;

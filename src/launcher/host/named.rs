@@ -39,6 +39,7 @@ fn named(manifest: &Manifest) -> Vec<(&Path, MountUse)> {
     if let Runner::Program(program) = &manifest.runner {
         let programs = std::iter::once(&program.path).chain(&program.exec);
         out.extend(programs.map(|path| (path.as_path(), MountUse::Execute)));
+        out.extend(manifest.trees.iter().map(|tree| (tree.path(), MountUse::Execute)));
         if program.runtime == Runtime::Dynamic {
             let libraries = LIBRARIES.iter().chain(LOADERS);
             out.extend(libraries.map(|path| (Path::new(*path), MountUse::Execute)));

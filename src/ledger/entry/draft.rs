@@ -92,6 +92,8 @@ pub struct Draft {
     pub status: Option<&'static str>,
     /// The tool's name, as the model proposed it.
     pub tool: Option<String>,
+    /// The name of the runbook that a run was given.
+    pub runbook: Option<String>,
     /// The labels of what the entry stores. An entry without labels counts as untrusted.
     pub labels: Option<DataLabels>,
 }
@@ -128,6 +130,7 @@ impl Draft {
             policies: Vec::new(),
             status: None,
             tool: None,
+            runbook: None,
             labels: None,
         }
     }

@@ -69,6 +69,7 @@ fn header_of(
     line.text("principal", draft.principal.as_deref())?;
     line.count("ref", reference)?;
     line.text("run", draft.run.as_ref().map(RunId::as_str))?;
+    line.text("runbook", draft.runbook.as_deref())?;
     let labels = draft.labels.as_ref();
     // A class that no rule gave is left out; no taint is a statement.
     line.list("seen", labels.map(|labels| &labels.seen).filter(|list| !list.is_empty()))?;

@@ -2,7 +2,7 @@
 
 use super::power::PowerUsed;
 use crate::ledger::entry::{Kind, Payload};
-use crate::types::Digest;
+use crate::types::{Ceiling, Digest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +26,9 @@ pub struct KeyCreatePayload {
     /// When the key expires, in microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_us: Option<u64>,
+    /// The only tools that runs with the key may use; absent: no ceiling.
+    #[serde(default, skip_serializing_if = "Ceiling::is_open")]
+    pub tools: Ceiling,
     /// The power that its creator used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,

@@ -13,7 +13,8 @@
 //!
 //! `form` (how optional members are written) · `power` (the power that an action used) · `log` (the
 //! log's own entries) · `segments` (which segments are sealed or dropped) · `key` (API keys) ·
-//! `server` (starts, rules, tools) · `call` · `run` (a run and its model) · `approval`.
+//! `server` (starts, rules, tools) · `call` · `sent` (what a request was made
+//! of) · `run` (a run and its model) · `approval`.
 
 mod form;
 mod power;
@@ -22,6 +23,7 @@ mod segments;
 mod key;
 mod server;
 mod call;
+mod sent;
 mod run;
 mod approval;
 #[cfg(test)]
@@ -44,11 +46,12 @@ pub use log::{
 pub use power::PowerUsed;
 pub use run::{
     AnswerBy, CallProposed, ModelAskPayload, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState,
-    RunReplyPayload, RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
+    RequestedRunbook, RunReplyPayload, RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
 };
 pub(super) use segments::{dropped, sealed};
+pub use sent::SentForm;
 pub use server::{
-    ConfigLoadPayload, ConfigValue, LoadedPolicy, LoadedProgram, LoadedScript, LoadedTool, MountNamed,
-    NameChanges, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RulesDifference, SkippedFolder,
-    StartPayload, StopPayload, ToolRefusal, ToolsLoadPayload,
+    ConfigLoadPayload, ConfigValue, LoadedPolicy, LoadedProgram, LoadedRunbook, LoadedScript, LoadedTool,
+    MountNamed, NameChanges, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RulesDifference,
+    SkippedFolder, StartPayload, StopPayload, ToolRefusal, ToolsLoadPayload,
 };

@@ -1,10 +1,11 @@
 //! A run: its request, its reply, and the replies of its model.
 
 use super::call::{NearestRule, ShadowDecision};
+use super::sent::SentForm;
 use crate::ledger::entry::{Kind, Payload};
 use crate::types::json::INTEGER_MAX;
 use crate::types::{
-    CallId, Channel, Decision, Digest, RefusalClass, RunId, RunStatus, SessionId, StepStatus,
+    CallId, Ceiling, Channel, Decision, Digest, RefusalClass, RunId, RunStatus, SessionId, StepStatus,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -19,10 +20,18 @@ pub struct RunRequestPayload {
     pub calls_max: u64,
     /// Names of the tools that the model was offered.
     pub tools: Vec<String>,
+    /// The only tools that the run may use: those that the request names, the key names, or both
+    /// if both name some. Absent: neither names any.
+    #[serde(default, skip_serializing_if = "Ceiling::is_open")]
+    pub ceiling: Ceiling,
     /// The provider of the model.
     pub provider: String,
     /// The name of the model, as configured.
     pub model: String,
+    /// SHA-256 of the system prompt, whose text is in the `config.load` before. Absent from earlier
+    /// entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_sha256: Option<Digest>,
     /// The client's address, if the request came over the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ip: Option<String>,
@@ -34,9 +43,26 @@ pub struct RunRequestPayload {
     /// entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// The runbook that the message chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<RequestedRunbook>,
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
+}
+
+/// A runbook as the model of a run was given it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestedRunbook {
+    /// The name of the runbook.
+    pub name: String,
+    /// SHA-256 of its file.
+    pub sha256: Digest,
+    /// The service that the message named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Its text, with the paths of folders and the name of the service.
+    pub text: String,
 }
 
 /// The payload of `model.ask`: a request to a language model, decided before it is sent.
@@ -85,6 +111,10 @@ pub struct ModelReplyPayload {
     pub request_sha256: Digest,
     /// Number of messages in the request.
     pub request_messages: u64,
+    /// What else the request was made of. Absent from earlier entries, and for a provider that
+    /// sends nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<SentForm>,
     /// The calls that the model proposed, in order.
     pub calls: Vec<CallProposed>,
     /// Why the model stopped.
@@ -224,6 +254,15 @@ pub struct ModelErrorPayload {
     pub provider: String,
     /// What went wrong.
     pub error: String,
+    /// SHA-256 of the request's bytes. Absent from earlier entries, and if nothing was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_sha256: Option<Digest>,
+    /// What else the request was made of; present next to `request_sha256`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<SentForm>,
+    /// The tools that the model was offered, if they differ from those recorded before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
     /// The bytes of the server's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
@@ -260,6 +299,12 @@ pub struct RunReplyPayload {
     /// not name its model, and in records of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub models: Vec<String>,
+    /// The ceiling of `run.request`.
+    #[serde(skip_serializing_if = "Ceiling::is_open", default)]
+    pub ceiling: Ceiling,
+    /// The name of the runbook that the run was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<String>,
 }
 
 /// Who wrote the answer of a run.

@@ -37,6 +37,9 @@ pub struct RecoveryPayload {
 pub struct ConfigLoadPayload {
     /// Every key of the configuration.
     pub keys: Vec<ConfigValue>,
+    /// The system prompt of every run. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
 }
 
 /// A key of the configuration.
@@ -69,6 +72,18 @@ pub struct PolicyLoadPayload {
     /// Why the policies of the files are not loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<Vec<String>>,
+    /// Every runbook. Absent without any, and in entries of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbooks: Option<Vec<LoadedRunbook>>,
+}
+
+/// A runbook in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedRunbook {
+    /// The name of the runbook.
+    pub name: String,
+    /// SHA-256 of its file.
+    pub sha256: Digest,
 }
 
 /// A policy in force.
@@ -92,6 +107,9 @@ pub struct RulesDifference {
     /// Whether labels of paths changed.
     #[serde(default)]
     pub labels: bool,
+    /// Changes of runbooks, by their names. Absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbooks: Option<NameChanges>,
 }
 
 /// Names that were added, removed or changed.
@@ -157,6 +175,12 @@ pub struct LoadedTool {
     /// The tool's script. Null for a tool without one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     pub script: Option<Option<LoadedScript>>,
+    /// What the tool does, as a model reads it. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The schema of its arguments, as a model reads it: JSON text. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
 }
 
 /// The script of a tool.

@@ -4,10 +4,10 @@
 //! logs they have. After a call that found nothing, the folder is listed, so that the answer says
 //! which names would have worked. The listing is a call like any other.
 
-use super::calls::WrittenCall;
 use super::sentences::NamedFolders;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
+use crate::runbooks::WrittenCall;
 use crate::tools::builtin::NOT_FOUND;
 use serde_json::{Value, json};
 use std::path::Path;

@@ -126,6 +126,11 @@ fn value(slot: &str, words: &[SaidWord]) -> Option<String> {
             is_path.then_some(path)
         }
         "number" => text.parse::<u16>().ok().filter(|n| (1..=1_000).contains(n)).map(|n| n.to_string()),
+        "pid" => text.parse::<u32>().ok().filter(|n| (1..=4_194_304).contains(n)).map(|n| n.to_string()),
+        "port" => {
+            let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+            text.rsplit_once(':').filter(|(host, port)| is_name(host) && is_port(port)).map(|_| text.clone())
+        }
         "url" => (text.starts_with("http://") || text.starts_with("https://")).then(|| text.clone()),
         "service" => {
             is_name(text).then(|| if text.contains('.') { text.clone() } else { format!("{text}.service") })

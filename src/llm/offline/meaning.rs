@@ -12,6 +12,8 @@ pub(super) struct Sentence {
 pub(super) enum Meaning {
     /// These calls.
     Steps(&'static [SentenceStep]),
+    /// These calls, if their tools are on, and otherwise the second meaning.
+    Either(&'static [SentenceStep], &'static Meaning),
     /// PAR's own record is not read by a tool: the commands that show it, in which a slot stands
     /// for its value.
     Command(&'static str),

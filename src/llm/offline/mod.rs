@@ -1,22 +1,22 @@
 //! The default provider: built in, without a model and without a network.
 //!
 //! It proposes a message that is written as calls as those calls, has fixed steps or an answer for
-//! some forty sentences of an operator's day, and answers from the results. To any other message it
-//! replies with what it understands.
+//! some seventy sentences of an operator's day, and answers from the results. To any other message
+//! it replies with what it understands.
 //!
 //! # Layout
 //!
-//! * `calls`: messages that are written as calls
-//! * `form`, `meaning`, `table`, `sentences`: the sentences, and what they mean
+//! * `form`, `meaning`, `table`, `host_table`, `sentences`: the sentences, and what they mean
 //! * `absent`: what is there in place of a file that is not
-//! * `tell`: answers from results
+//! * `report`, `tell`: answers from results
 //! * `provider`: the provider
 
-mod calls;
 mod form;
 mod meaning;
 mod table;
+mod host_table;
 pub(super) mod sentences;
 mod absent;
+mod report;
 mod tell;
 pub(super) mod provider;

@@ -1,7 +1,6 @@
 //! The provider without a model.
 
 use super::absent;
-use super::calls::{self, ArgumentNames, WrittenCall};
 use super::form::words;
 use super::sentences::{NamedFolders, Understood, meant, understand};
 use super::tell;
@@ -10,6 +9,7 @@ use crate::llm::error::ModelError;
 use crate::llm::proposer::{Proposer, ProviderKind};
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider, ToolOffer};
 use crate::llm::reply::{ModelReply, Stop};
+use crate::runbooks::{ArgumentNames, GivenRunbook, WrittenCall, written_calls};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 
@@ -36,6 +36,8 @@ impl ArgumentNames for RequiredNames<'_> {
 enum OfflineReply {
     Say(String),
     Propose(Vec<WrittenCall>),
+    /// The steps of a runbook, with words about it.
+    Follow(String, Vec<WrittenCall>),
 }
 
 impl Offline {
@@ -46,7 +48,11 @@ impl Offline {
 
     fn reply(&self, request: &ModelRequest<'_>) -> ModelReply {
         let messages = request.conversation.messages();
+        let runbook = request.conversation.runbook();
         let (asked, next) = match messages.last() {
+            Some(Message::User(text)) if let Some(runbook) = runbook => {
+                (text.as_str(), follow(runbook, request.tools))
+            }
             Some(Message::User(text)) => (text.as_str(), self.to_message(text, request)),
             Some(Message::Tool { text, .. }) => (text.as_str(), self.to_results(messages, request)),
             Some(Message::Reply { .. }) | None => ("", OfflineReply::Say(tell::help(request.tools))),
@@ -57,11 +63,8 @@ impl Offline {
         let model = self.model().to_owned();
         let (raw, reply) = match next {
             OfflineReply::Say(text) => (text.clone(), ModelReply::new(Some(text), Vec::new(), Stop::EndTurn)),
-            OfflineReply::Propose(calls) => {
-                let calls: Vec<ProposedCall> = calls.into_iter().enumerate().map(numbered).collect();
-                let raw = calls.iter().map(|call| format!("{} {}\n", call.tool, call.arguments));
-                (raw.collect::<String>(), ModelReply::new(None, calls, Stop::ToolCalls))
-            }
+            OfflineReply::Propose(calls) => proposed(None, calls),
+            OfflineReply::Follow(text, calls) => proposed(Some(text), calls),
         };
         ModelReply { request_digest, raw: raw.into_bytes(), model, ..reply }
     }
@@ -69,21 +72,22 @@ impl Offline {
     /// An answer from the results, or first a listing of what is there, if a sentence names a file
     /// that is not.
     fn to_results(&self, messages: &[Message], request: &ModelRequest<'_>) -> OfflineReply {
+        let runbook = request.conversation.runbook();
         let asked = messages.iter().rev().find_map(|message| match message {
             Message::User(text) => Some(text.as_str()),
             Message::Reply { .. } | Message::Tool { .. } => None,
         });
         let since = absent::since_asked(messages);
         let is_first = since.iter().filter(|message| matches!(message, Message::Reply { .. })).count() == 1;
-        let asked = asked.filter(|text| calls::parse(text, &RequiredNames(request.tools)).is_none());
-        let meant = asked.filter(|_| is_first).map(|text| self.meant(text, request));
+        let asked = asked.filter(|text| written_calls(text, &RequiredNames(request.tools)).is_none());
+        let meant = asked.filter(|_| is_first && runbook.is_none()).map(|text| self.meant(text, request));
         if let Some(Some(Understood::Calls(calls))) = meant {
             let results: Vec<&str> = since.iter().filter_map(tell::result_text).collect();
             if let Some(call) = absent::listing(&calls, &results, &self.folders, request.tools) {
                 return OfflineReply::Propose(vec![call]);
             }
         }
-        OfflineReply::Say(tell::results(messages))
+        OfflineReply::Say(tell::results(messages, runbook))
     }
 
     fn meant(&self, text: &str, request: &ModelRequest<'_>) -> Option<Understood> {
@@ -91,7 +95,7 @@ impl Offline {
     }
 
     fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> OfflineReply {
-        if let Some(calls) = calls::parse(text, &RequiredNames(request.tools)) {
+        if let Some(calls) = written_calls(text, &RequiredNames(request.tools)) {
             return OfflineReply::Propose(calls);
         }
         let said = words(text);
@@ -118,6 +122,26 @@ impl Provider for Offline {
         request: &'a ModelRequest<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(std::future::ready(Ok(self.reply(request))))
+    }
+}
+
+fn proposed(text: Option<String>, calls: Vec<WrittenCall>) -> (String, ModelReply) {
+    let calls: Vec<ProposedCall> = calls.into_iter().enumerate().map(numbered).collect();
+    let lines = calls.iter().map(|call| format!("{} {}\n", call.tool, call.arguments));
+    let raw = text.iter().map(|text| format!("{text}\n")).chain(lines).collect();
+    (raw, ModelReply::new(text, calls, Stop::ToolCalls))
+}
+
+/// The steps of a runbook whose tools are offered. Without any, the runbook's own words.
+fn follow(runbook: &GivenRunbook, tools: &[ToolOffer]) -> OfflineReply {
+    let is_offered = |call: &WrittenCall| tools.iter().any(|tool| tool.name == call.tool);
+    let (calls, left): (Vec<WrittenCall>, Vec<WrittenCall>) =
+        runbook.steps.iter().cloned().partition(is_offered);
+    let text = tell::following(runbook, calls.len(), &left);
+    if calls.is_empty() {
+        OfflineReply::Say(format!("{text}\n{}", runbook.text))
+    } else {
+        OfflineReply::Follow(text, calls)
     }
 }
 

@@ -1,12 +1,13 @@
 //! What a message means, over the tools that are on.
 
-use super::calls::WrittenCall;
 use super::form::{SaidWord, Slots, literals, read};
-use super::meaning::Meaning::{Command, Help, Missing, Say, Steps};
+use super::host_table::HOST_SENTENCES;
+use super::meaning::Meaning::{Command, Either, Help, Missing, Say, Steps};
 use super::meaning::Word::{Number, Slot, Text, True};
-use super::meaning::{Sentence, SentenceStep, Word};
+use super::meaning::{Meaning, Sentence, SentenceStep, Word};
 use super::table::SENTENCES;
 use crate::llm::provider::ToolOffer;
+use crate::runbooks::WrittenCall;
 use crate::types::nearest;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -37,18 +38,18 @@ pub(super) fn understand(
     let fits = |sentence: &'static Sentence| {
         sentence.forms.iter().find_map(|form| read(form, said)).map(|slots| (sentence, slots))
     };
-    let (sentence, slots) = SENTENCES.iter().find_map(fits)?;
-    let steps = match sentence.means {
+    let (sentence, slots) = sentences().find_map(fits)?;
+    let steps = match sentence.means.over(offered) {
         Command(command) => {
             return Some(Understood::Answer(format!(
                 "No tool reads PAR's own record. On the server, this shows it:\n  {}",
                 filled(command, &slots, folders)
             )));
         }
-        Say(words) => return Some(Understood::Answer(words.to_owned())),
+        Say(words) => return Some(Understood::Answer((*words).to_owned())),
         Missing(what, near) => return Some(Understood::Answer(missing(what, near, offered))),
         Help => return Some(Understood::Help),
-        Steps(steps) => steps,
+        Steps(steps) | Either(steps, _) => steps,
     };
     let is_on = |step: &&SentenceStep| offered.iter().any(|tool| tool.name == step.tool);
     let calls: Vec<WrittenCall> = steps.iter().filter(is_on).map(|step| step.call(&slots, folders)).collect();
@@ -59,7 +60,7 @@ pub(super) fn understand(
     let first = steps.first().map_or("", |step| step.tool);
     Some(Understood::Answer(format!(
         "This is understood as a call of {}, which is not on, or which no policy permits you to call. On the server:\n  \
-         mv tools.d/{first}.toml.disabled tools.d/{first}.toml && par reload    # in etc/: switches it on\n  \
+         par tool enable {first} && par reload    # if it is off\n  \
          par policy explain {first} '{{…}}'    # if it is on: which rule is missing",
         names.join(" and ")
     )))
@@ -81,14 +82,14 @@ fn missing(what: &str, near: &[&str], offered: &[ToolOffer]) -> String {
 
 /// The message with one misspelled word corrected, if it is understood then.
 pub(super) fn meant(said: &[SaidWord]) -> Option<String> {
-    let known = || SENTENCES.iter().flat_map(|sentence| sentence.forms).flat_map(|form| literals(form));
+    let known = || sentences().flat_map(|sentence| sentence.forms).flat_map(|form| literals(form));
     (0..said.len()).find_map(|at| {
         let word = said.get(at).filter(|word| !word.is_quoted())?;
         let close = nearest(word.text(), known().filter(|literal| literal.len() > 3))?;
         let mut corrected = said.to_vec();
         *corrected.get_mut(at)? = SaidWord::plain(close);
         let is_understood =
-            SENTENCES.iter().any(|one| one.forms.iter().any(|form| read(form, &corrected).is_some()));
+            sentences().any(|one| one.forms.iter().any(|form| read(form, &corrected).is_some()));
         is_understood.then(|| corrected.iter().map(SaidWord::as_typed).collect::<Vec<_>>().join(" "))
     })
 }
@@ -96,11 +97,30 @@ pub(super) fn meant(said: &[SaidWord]) -> Option<String> {
 impl Sentence {
     /// Whether the tools that it needs are on.
     pub(super) fn is_on(&self, offered: &[ToolOffer]) -> bool {
-        match self.means {
+        match self.means.over(offered) {
             Command(_) | Say(_) | Missing(..) | Help => true,
-            Steps(steps) => steps.iter().all(|step| offered.iter().any(|tool| tool.name == step.tool)),
+            Steps(steps) | Either(steps, _) => are_on(steps, offered),
         }
     }
+}
+
+impl Meaning {
+    /// The meaning over these tools.
+    fn over(&self, offered: &[ToolOffer]) -> &Self {
+        match self {
+            Either(steps, other) if !are_on(steps, offered) => other.over(offered),
+            one => one,
+        }
+    }
+}
+
+fn are_on(steps: &[SentenceStep], offered: &[ToolOffer]) -> bool {
+    steps.iter().all(|step| offered.iter().any(|tool| tool.name == step.tool))
+}
+
+/// Every sentence. The first form that fits decides.
+pub(super) fn sentences() -> impl Iterator<Item = &'static Sentence> {
+    HOST_SENTENCES.iter().chain(&SENTENCES)
 }
 
 impl SentenceStep {
@@ -110,7 +130,7 @@ impl SentenceStep {
                 Text(text) => Value::from(filled(text, slots, folders)),
                 Number(number) => Value::from(*number),
                 Slot(slot) => {
-                    slots.get(slot).and_then(|n| n.parse::<u16>().ok()).map_or(Value::Null, Value::from)
+                    slots.get(slot).and_then(|n| n.parse::<u32>().ok()).map_or(Value::Null, Value::from)
                 }
                 True => Value::from(true),
             };

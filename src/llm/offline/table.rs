@@ -1,13 +1,18 @@
 //! The sentences that are understood without a model: of an operator's day.
 
-use super::meaning::Meaning::{Command, Help, Missing, Say, Steps};
+use super::meaning::Meaning::{Command, Either, Help, Missing, Say, Steps};
 use super::meaning::Word::{Number, Slot, Text, True};
 use super::meaning::{Sentence, SentenceStep, Word};
 
 /// Lines that a question for the last lines shows.
 const LINES: u16 = 20;
 
-const HEALTH: SentenceStep = SentenceStep { tool: "health_check", arguments: &[] };
+pub(super) const HEALTH: SentenceStep = SentenceStep { tool: "health_check", arguments: &[] };
+pub(super) const MEMORY: SentenceStep = SentenceStep { tool: "memory_usage", arguments: &[] };
+pub(super) const DISKS: SentenceStep = SentenceStep { tool: "disk_usage", arguments: &[] };
+pub(super) const PORTS: SentenceStep = SentenceStep { tool: "listening_ports", arguments: &[] };
+pub(super) const BY_MEMORY: SentenceStep =
+    SentenceStep { tool: "process_list", arguments: &[("sort", Text("memory")), ("limit", Number(10))] };
 const LOGS: SentenceStep =
     SentenceStep { tool: "list_dir", arguments: &[("path", Text("@logs")), ("limit", Number(LINES))] };
 const LIST: SentenceStep = SentenceStep { tool: "list_dir", arguments: &[("path", Text("{path}"))] };
@@ -21,10 +26,10 @@ const fn search(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
     SentenceStep { tool: "search_files", arguments }
 }
 
-const ERRORS: Word = Text("(?i)error|fatal|critical|panic|emerg");
+pub(super) const ERRORS: Word = Text("(?i)error|fatal|critical|panic|emerg");
 
 /// The table: the first form that fits decides.
-pub(super) const SENTENCES: [Sentence; 45] = [
+pub(super) const SENTENCES: [Sentence; 46] = [
     Sentence {
         example: "who was denied?",
         forms: &[
@@ -32,7 +37,10 @@ pub(super) const SENTENCES: [Sentence; 45] = [
             "[show] [me] [the] denied calls",
             "[show] [me] [the] denials",
         ],
-        means: Command("par audit show decision:deny since:24h"),
+        means: Either(
+            &[SentenceStep { tool: "who_was_denied", arguments: &[] }],
+            &Command("par audit show decision:deny since:24h"),
+        ),
     },
     Sentence {
         example: "what waits for approval?",
@@ -70,7 +78,10 @@ pub(super) const SENTENCES: [Sentence; 45] = [
             "is [the] [service] {service} running|up|alive|active",
             "systemctl status {service}",
         ],
-        means: Missing("the state of one service", &["process_list", "listening_ports", "service_restart"]),
+        means: Either(
+            &[SentenceStep { tool: "service_status", arguments: &[("service", Text("{service}"))] }],
+            &Missing("the state of one service", &["process_list", "listening_ports", "service_restart"]),
+        ),
     },
     Sentence {
         example: "stop nginx",
@@ -115,18 +126,40 @@ pub(super) const SENTENCES: [Sentence; 45] = [
         means: Steps(&[HEALTH, LOGS]),
     },
     Sentence {
-        example: "what is the load?",
+        example: "is nginx healthy?",
         forms: &[
-            "[what] [is] [the] [current] load [of] [this|the] [server]",
-            "why is this|the server [so] slow",
-            "is this|the server busy",
+            "is [the] [service] {name} healthy|ok|fine",
+            "how is [the] [service] {name} [doing]",
+            "check [the] [service] {name}",
         ],
+        means: Either(
+            &[
+                SentenceStep { tool: "service_status", arguments: &[("service", Text("{name}.service"))] },
+                PORTS,
+                SentenceStep {
+                    tool: "search_files",
+                    arguments: &[("path", Text("@logs/{name}")), ("pattern", ERRORS), ("regex", True)],
+                },
+            ],
+            &Steps(&[
+                BY_MEMORY,
+                PORTS,
+                SentenceStep {
+                    tool: "search_files",
+                    arguments: &[("path", Text("@logs/{name}")), ("pattern", ERRORS), ("regex", True)],
+                },
+            ]),
+        ),
+    },
+    Sentence {
+        example: "what is the load?",
+        forms: &["[what] [is] [the] [current] load [of] [this|the] [server]"],
         means: Steps(&[HEALTH]),
     },
     Sentence {
         example: "how much memory is free?",
         forms: &["how much memory is free|used|left", "[show] [the] memory [usage]", "is memory low"],
-        means: Steps(&[HEALTH]),
+        means: Either(&[MEMORY], &Steps(&[HEALTH])),
     },
     Sentence {
         example: "how full are the disks?",
@@ -136,7 +169,7 @@ pub(super) const SENTENCES: [Sentence; 45] = [
             "is a|the|any disk full",
             "how much disk [space] is free|left",
         ],
-        means: Steps(&[HEALTH]),
+        means: Either(&[DISKS], &Steps(&[HEALTH])),
     },
     Sentence {
         example: "how long is this server up?",
@@ -262,11 +295,7 @@ pub(super) const SENTENCES: [Sentence; 45] = [
     },
     Sentence {
         example: "how large are the files in /var/log?",
-        forms: &[
-            "how large|big are the files in {path}",
-            "[show] [the] sizes in {path}",
-            "what is large|big in {path}",
-        ],
+        forms: &["how large|big are the files in {path}", "[show] [the] sizes in {path}"],
         means: Steps(&[LIST]),
     },
     Sentence {

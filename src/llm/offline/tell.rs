@@ -4,11 +4,14 @@
 //! missing members are left out, and no content can prevent an answer.
 
 use super::absent::since_asked;
-use super::table::SENTENCES;
+use super::report::{report, shown};
+use super::sentences::sentences;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
+use crate::runbooks::{GivenRunbook, WrittenCall};
 use crate::types::{limits, text};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The reply to a message that is not understood: the message that was likely meant, and help.
 pub(super) fn not_understood(meant: Option<&str>, tools: &[ToolOffer]) -> String {
@@ -23,7 +26,7 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
          Write one or more calls, such as `list_dir(/var/log)`, or one of these sentences.\n\
          A file that does not begin with `/` is one of the logs.",
     );
-    let known = SENTENCES.iter().filter(|sentence| sentence.is_on(tools));
+    let known = sentences().filter(|sentence| sentence.is_on(tools));
     out.extend(known.map(|sentence| format!("\n  {}", sentence.example)));
     if !tools.is_empty() {
         out.push_str("\nAvailable tools:");
@@ -32,8 +35,23 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
     out
 }
 
-/// One line for each result since a person asked, then a line that says that no model wrote this.
-pub(super) fn results(messages: &[Message]) -> String {
+/// Says which runbook is followed, and which of its steps are left out.
+pub(super) fn following(runbook: &GivenRunbook, steps: usize, left: &[WrittenCall]) -> String {
+    let mut said = format!("runbook {}: {steps} of {} steps", runbook.name, steps + left.len());
+    if !left.is_empty() {
+        let tools: BTreeSet<&str> = left.iter().map(|call| call.tool.as_str()).collect();
+        let tools: Vec<String> = tools.into_iter().map(|tool| format!("`{tool}`")).collect();
+        said.push_str(&format!(
+            "; left out are those of {}, which is not on or which no policy permits you to call",
+            tools.join(" and ")
+        ));
+    }
+    said
+}
+
+/// One line for each result since a person asked, the words of a runbook after its steps, and a
+/// line that says that no model wrote this.
+pub(super) fn results(messages: &[Message], runbook: Option<&GivenRunbook>) -> String {
     let since = since_asked(messages);
     let first = since.iter().position(|message| matches!(message, Message::Reply { .. }));
     let line = |(at, message): (usize, &Message)| match message {
@@ -45,6 +63,16 @@ pub(super) fn results(messages: &[Message]) -> String {
         Message::User(_) | Message::Reply { .. } => None,
     };
     let mut lines: Vec<String> = since.iter().enumerate().filter_map(line).collect();
+    let said = messages.iter().rev().find_map(|message| match message {
+        Message::Reply { text, .. } => Some(text.clone()),
+        Message::User(_) | Message::Tool { .. } => None,
+    });
+    if let Some(said) = said.flatten().filter(|_| runbook.is_some()) {
+        lines.insert(0, said);
+    }
+    if let Some(next) = runbook.map(GivenRunbook::after_steps).filter(|next| !next.is_empty()) {
+        lines.push(format!("What the runbook says next:\n{next}"));
+    }
     lines.push(
         "offline provider: no model is configured; these are the results of the calls, without an assessment."
             .to_owned(),
@@ -71,7 +99,7 @@ fn sentence(tool: &str, text: &str) -> String {
         "list_dir" => listing(&result),
         "read_file" | "tail_file" => contents(&result),
         "search_files" => finds(&result),
-        _ => None,
+        other => report(other, &result),
     };
     known.unwrap_or_else(|| shown(&members(&result)))
 }
@@ -238,13 +266,6 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Untrusted text on one line, printable and bounded.
-fn shown(from: &str) -> String {
-    let head = text::prefix(from, limits::REASON_BYTES_MAX);
-    let mark = if head.len() < from.len() { "…" } else { "" };
-    format!("{}{mark}", text::visible_line(head))
-}
-
 #[cfg(test)]
 mod tests {
     use super::{help, results, sentence};
@@ -285,7 +306,7 @@ mod tests {
         let tool = |text: &str| Message::Tool { call_id: "1".into(), tool: "t".into(), text: text.into() };
         let messages =
             [tool("old"), Message::User("next".into()), tool("\"new\""), tool("{\"a\":\"newer\"}")];
-        let told = results(&messages);
+        let told = results(&messages, None);
         assert!(told.starts_with("t: new\nt: newer\noffline provider: no model is configured"), "{told}");
     }
 

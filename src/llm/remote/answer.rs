@@ -2,7 +2,8 @@
 
 use crate::egress::Response;
 use crate::llm::error::ModelError;
-use crate::llm::reply::{ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, Stop, TokenUsage};
+use crate::llm::form::OpaqueOrigin;
+use crate::llm::reply::{ModelReply, OpaqueState, ReplyPart, Stop, TokenUsage};
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits, text};
 use serde_json::Value;

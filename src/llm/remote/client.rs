@@ -7,11 +7,12 @@ use crate::config::ModelKeys;
 use crate::egress::{Client, Endpoint, HttpRequest, Response};
 use crate::gate::ModelPermit;
 use crate::llm::conversation::Message;
-use crate::llm::error::{ModelError, ModelErrorKind};
+use crate::llm::error::{ModelError, ModelErrorKind, SentRequest};
+use crate::llm::form::{OpaqueOrigin, RequestForm};
 use crate::llm::probe;
 use crate::llm::proposer::Proposer;
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
-use crate::llm::reply::{ModelReply, OpaqueOrigin, ReplyPiece};
+use crate::llm::reply::{ModelReply, ReplyPiece};
 use crate::llm::settings::Settings;
 use crate::secrets::{Finder, SecretCounts, Secrets};
 use crate::types::clock::mono_us;
@@ -148,13 +149,16 @@ impl<W: Wire> Remote<W> {
                 return Err(ModelError::not_permitted());
             }
             let is_plain = self.is_plain.load(Ordering::Relaxed);
-            let asked = self.written(sending.request, is_plain);
-            let body = W::write(&asked)
+            let form = self.form(sending.request, is_plain);
+            let asked = WireRequest::of(&form, sending.request.conversation, sending.request.tools);
+            let body = asked
+                .body::<W>()
                 .map_err(|e| ModelError::not_configured(format!("cannot write the request as JSON: {e}")))?;
             let error = match self.attempt(sending, &body, left()).await {
                 Ok(reply) => {
                     let states_left_out = states_left_out(&asked);
-                    return Ok(W::check(ModelReply { states_left_out, ..reply }, self.context_tokens));
+                    let reply = ModelReply { states_left_out, form: Some(form), ..reply };
+                    return Ok(W::check(reply, self.context_tokens));
                 }
                 Err(error) => error,
             };
@@ -166,16 +170,17 @@ impl<W: Wire> Remote<W> {
             tried += 1;
             match retry::pause(&error, tried, left()) {
                 Some(pause) => tokio::time::sleep(pause).await,
-                None => return Err(error),
+                None => {
+                    let sent = SentRequest { digest: Digest::sha256(&body), form };
+                    return Err(ModelError { sent: Some(Box::new(sent)), ..error });
+                }
             }
         }
     }
 
-    fn written<'a>(&'a self, request: &ModelRequest<'a>, is_plain: bool) -> WireRequest<'a> {
-        WireRequest {
-            conversation: request.conversation,
-            tools: request.tools,
-            origin: &self.origin,
+    fn form(&self, request: &ModelRequest<'_>, is_plain: bool) -> RequestForm {
+        RequestForm {
+            origin: self.origin.clone(),
             reply_tokens_max: self.reply_tokens_max,
             context_tokens: self.context_tokens,
             is_streamed: request.listener.is_some(),

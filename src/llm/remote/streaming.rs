@@ -4,8 +4,9 @@ use super::partial::StreamReader;
 use super::wire::{Wire, WireError};
 use crate::egress::EgressError;
 use crate::llm::error::ModelError;
+use crate::llm::form::OpaqueOrigin;
 use crate::llm::provider::DeltaSink;
-use crate::llm::reply::{ModelReply, OpaqueOrigin, Stop, StreamedBytes};
+use crate::llm::reply::{ModelReply, Stop, StreamedBytes};
 use crate::secrets::{CleanStream, CutShort, Secrets};
 use crate::types::Digest;
 

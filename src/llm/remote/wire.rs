@@ -5,9 +5,10 @@ use super::frames::Framing;
 use crate::egress::Credential;
 use crate::llm::conversation::Conversation;
 use crate::llm::error::ModelError;
+use crate::llm::form::{OpaqueOrigin, RequestForm};
 use crate::llm::proposer::ProviderKind;
 use crate::llm::provider::ToolOffer;
-use crate::llm::reply::{ModelReply, OpaqueOrigin, OpaqueState};
+use crate::llm::reply::{ModelReply, OpaqueState};
 use crate::types::{Digest, Secret};
 use std::fmt::Debug;
 
@@ -69,6 +70,28 @@ pub(in crate::llm) struct WireRequest<'a> {
 }
 
 impl<'a> WireRequest<'a> {
+    /// The request of this form.
+    pub(in crate::llm) fn of(
+        form: &'a RequestForm,
+        conversation: &'a Conversation,
+        tools: &'a [ToolOffer],
+    ) -> Self {
+        Self {
+            conversation,
+            tools,
+            origin: &form.origin,
+            reply_tokens_max: form.reply_tokens_max,
+            context_tokens: form.context_tokens,
+            is_streamed: form.is_streamed,
+            is_plain: form.is_plain,
+        }
+    }
+
+    /// Its bytes.
+    pub(in crate::llm) fn body<W: Wire>(&self) -> serde_json::Result<Vec<u8>> {
+        W::write(self)
+    }
+
     pub(in crate::llm) fn model(&self) -> &'a str {
         &self.origin.model
     }

@@ -2,8 +2,9 @@
 //! decisions depend on, from which the same bundle can be rebuilt.
 //!
 //! It has only the digests of the tools and the schema derived from them, because policies see
-//! nothing else. It has only the digests of `entities.toml` and of the policies' tests, because
-//! each recorded request has its labels and a replay runs no tests.
+//! nothing else. It has only the digests of `entities.toml`, of the policies' tests and of
+//! runbooks, because each recorded request has its labels, a replay runs no tests, and a run that
+//! was given a runbook has its text.
 
 use super::bundle::Bundle;
 use super::error::SourceFile;
@@ -11,6 +12,7 @@ use super::recipe::Recipe;
 use super::suite::file::Suite;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::labels::Labels;
+use crate::runbooks::Runbooks;
 use crate::types::Digest;
 use crate::types::json::{JsonError, canonical, parse_strict};
 use cedar_policy::get_sdk_version;
@@ -37,9 +39,9 @@ pub enum RebuildError {
     /// `entities` is not a digest.
     #[error("`entities` is not a digest")]
     NoDigest,
-    /// A member of `tests` is not a digest.
-    #[error("`tests` has a value that is not a digest")]
-    NoDigests,
+    /// A value in this member is not a digest.
+    #[error("`{0}` has a value that is not a digest")]
+    NoDigests(&'static str),
     /// Its parts do not make a bundle.
     #[error("{0}")]
     Apart(String),
@@ -66,6 +68,12 @@ impl Bundle {
         });
         if let (Some(built_in), Some(members)) = (&self.recipe.built_in, kept.as_object_mut()) {
             members.insert("built_in".to_owned(), json!(built_in));
+        }
+        let runbooks = self.runbooks().files();
+        if let (false, Some(members)) = (runbooks.is_empty(), kept.as_object_mut()) {
+            let digests: BTreeMap<_, _> =
+                runbooks.iter().map(|(name, digest)| (name, digest.hex())).collect();
+            members.insert("runbooks".to_owned(), json!(digests));
         }
         // It contains no number, so it has a canonical form.
         canonical(&kept).unwrap_or_default() + "\n"
@@ -103,13 +111,16 @@ impl Bundle {
             Some(Value::String(hex)) => Some(Digest::from_hex(hex).ok_or(RebuildError::NoDigest)?),
             _ => return Err(RebuildError::Missing("entities")),
         };
-        let tests: BTreeMap<String, String> = member(&value, "tests")?;
-        let digests = tests.into_iter().map(|(name, hex)| Some((name, Digest::from_hex(&hex)?)));
-        let tests = digests.collect::<Option<_>>().ok_or(RebuildError::NoDigests)?;
+        let tests = digests(member(&value, "tests")?).ok_or(RebuildError::NoDigests("tests"))?;
+        let runbooks = match value.get("runbooks") {
+            None => BTreeMap::new(),
+            Some(_) => digests(member(&value, "runbooks")?).ok_or(RebuildError::NoDigests("runbooks"))?,
+        };
         let (labels, suite) = (Labels::known_by(entities), Suite::known_by(tests));
         let bundle = Self::from_recipe(recipe, labels, suite)
             .map_err(RebuildError::Apart)?
-            .with_groups(Groups::new(groups));
+            .with_groups(Groups::new(groups))
+            .with_runbooks(Runbooks::known_by(runbooks));
         if bundle.digest() == digest { Ok(bundle) } else { Err(RebuildError::OtherDigest(bundle.digest())) }
     }
 
@@ -118,6 +129,11 @@ impl Bundle {
     pub fn other_engine(&self) -> Option<&str> {
         Some(self.recipe.engine.as_str()).filter(|engine| *engine != get_sdk_version().to_string())
     }
+}
+
+/// The digests of files, by their names.
+fn digests(written: BTreeMap<String, String>) -> Option<BTreeMap<String, Digest>> {
+    written.into_iter().map(|(name, hex)| Some((name, Digest::from_hex(&hex)?))).collect()
 }
 
 fn member<T: serde::de::DeserializeOwned>(value: &Value, name: &'static str) -> Result<T, RebuildError> {

@@ -21,6 +21,7 @@ use super::validate;
 use crate::policy::request::cedar::Actions;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::labels::{GivenLabel, Labels};
+use crate::runbooks::Runbooks;
 use crate::tools::Catalog;
 use crate::types::Digest;
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet, Schema};
@@ -47,6 +48,7 @@ pub struct Bundle {
     pub(in crate::policy) labels: Labels,
     pub(in crate::policy) recipe: Arc<Recipe>,
     pub(in crate::policy) suite: Suite,
+    runbooks: Runbooks,
     /// The policies on powers, as if all their conditions on context and resource held.
     pub(in crate::policy) ever: PolicySet,
     /// Why the policy files could not be loaded; empty if they were.
@@ -154,6 +156,7 @@ impl Bundle {
             groups: Groups::default(),
             labels: Labels::default(),
             suite: Suite::default(),
+            runbooks: Runbooks::default(),
             recipe: Arc::new(recipe),
         })
     }
@@ -185,6 +188,24 @@ impl Bundle {
             some => Digest::sha256_parts(&[&self.digest.0, some.as_bytes()]),
         };
         Self { groups, digest, ..self }
+    }
+
+    /// The same policies with these runbooks, which the digest then covers: what a person is given
+    /// to follow is under the digest that a decision names.
+    #[must_use]
+    pub fn with_runbooks(self, runbooks: Runbooks) -> Self {
+        let lines = runbooks.files().iter().map(|(name, digest)| format!("{name} {digest}\n"));
+        let digest = match lines.collect::<String>().as_str() {
+            "" => self.digest,
+            some => Digest::sha256_parts(&[&self.digest.0, b"runbooks", some.as_bytes()]),
+        };
+        Self { runbooks, digest, ..self }
+    }
+
+    /// The runbooks.
+    #[must_use]
+    pub fn runbooks(&self) -> &Runbooks {
+        &self.runbooks
     }
 
     /// Every policy, in shadow mode or not.
@@ -298,6 +319,7 @@ impl Bundle {
             groups: self.groups.clone(),
             labels: self.labels.clone(),
             suite: self.suite.clone(),
+            runbooks: self.runbooks.clone(),
             with_shadow: None,
             // No mutant is asked about `ever`.
             ever: self.ever.clone(),

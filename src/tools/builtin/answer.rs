@@ -73,7 +73,8 @@ pub(super) fn put_text(members: &mut Map<String, Value>, names: [&str; 2], bytes
 }
 
 /// `answer` with the host's name, and the time now.
-pub(super) fn stamped(mut answer: Value, host: &str) -> Value {
+#[must_use]
+pub fn stamped(mut answer: Value, host: &str) -> Value {
     if let Some(members) = answer.as_object_mut() {
         members.insert("observed_at".to_owned(), json!(Wall::now().rfc3339()));
         members.insert("host".to_owned(), json!(host));
@@ -83,7 +84,7 @@ pub(super) fn stamped(mut answer: Value, host: &str) -> Value {
 
 /// A list that ends at a number of entries or at a size.
 #[derive(Debug)]
-pub(super) struct Fitting {
+pub struct Fitting {
     entries: Vec<Value>,
     limit: usize,
     room: usize,
@@ -92,12 +93,13 @@ pub(super) struct Fitting {
 
 impl Fitting {
     /// At most `limit` entries, which take at most `room` bytes as JSON.
-    pub(super) fn new(limit: u64, room: usize) -> Self {
+    #[must_use]
+    pub fn new(limit: u64, room: usize) -> Self {
         Self { entries: Vec::new(), limit: usize::try_from(limit).unwrap_or(usize::MAX), room, is_cut: false }
     }
 
     /// Adds an entry. After one that did not fit, nothing is added.
-    pub(super) fn push(&mut self, entry: Value) {
+    pub fn push(&mut self, entry: Value) {
         let rest = self.room.checked_sub(entry.to_string().len() + 1);
         match rest.filter(|_| !self.is_full()) {
             Some(rest) => {
@@ -109,12 +111,14 @@ impl Fitting {
     }
 
     /// Whether no further entry is added.
-    pub(super) fn is_full(&self) -> bool {
+    #[must_use]
+    pub fn is_full(&self) -> bool {
         self.is_cut || self.entries.len() >= self.limit
     }
 
     /// The entries, and whether some did not fit.
-    pub(super) fn finish(self) -> (Vec<Value>, bool) {
+    #[must_use]
+    pub fn finish(self) -> (Vec<Value>, bool) {
         (self.entries, self.is_cut)
     }
 }

@@ -27,11 +27,7 @@ pub fn http_get(
     output_bytes_max: usize,
 ) -> Answer {
     let broke = |e: io::Error| format!("the connection broke: {e}");
-    let (path, host) = (url.path_and_query(), url.host_header());
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: par\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    );
-    socket.write_all(request.as_bytes()).and_then(|()| socket.flush()).map_err(broke)?;
+    socket.write_all(request(url).as_bytes()).and_then(|()| socket.flush()).map_err(broke)?;
     let mut from = BufReader::new(socket);
     let head = AnswerHead::read(&mut from)?;
     let mut answer = head.members(url);
@@ -47,15 +43,26 @@ pub fn http_get(
     Ok(answer.into())
 }
 
-struct AnswerHead {
-    status: u16,
-    location: Option<String>,
+/// The request for `url`.
+pub(super) fn request(url: &WebUrl) -> String {
+    let (path, host) = (url.path_and_query(), url.host_header());
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: par\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    )
+}
+
+/// The head of a response.
+pub(super) struct AnswerHead {
+    pub(super) status: u16,
+    pub(super) location: Option<String>,
     content_type: Option<String>,
-    body: BodyFraming,
+    /// Every header, its name in lower case.
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: BodyFraming,
 }
 
 /// Where the body ends (RFC 9112 section 6.3).
-enum BodyFraming {
+pub(super) enum BodyFraming {
     Length(u64),
     Chunks,
     UntilClose,
@@ -63,7 +70,7 @@ enum BodyFraming {
 
 impl AnswerHead {
     /// The head of the final response; interim responses are skipped.
-    fn read(from: &mut impl BufRead) -> Result<Self, String> {
+    pub(super) fn read(from: &mut impl BufRead) -> Result<Self, String> {
         let mut left = from.take(limits::HEADER_BYTES_MAX as u64);
         loop {
             let bytes = read_block(&mut left).map_err(|e| format!("the head is incomplete: {e}"))?;
@@ -92,7 +99,11 @@ impl AnswerHead {
             204 | 304 => BodyFraming::Length(0),
             _ => BodyFraming::parse(&values("transfer-encoding"), &values("content-length"))?,
         };
+        let all = answer.headers.iter();
+        let all = all
+            .map(|one| (one.name.to_ascii_lowercase(), String::from_utf8_lossy(one.value).trim().to_owned()));
         Ok(Self {
+            headers: all.collect(),
             status,
             location: first("location", limits::URL_BYTES_MAX),
             content_type: first("content-type", limits::SHOWN_BYTES_MAX),
@@ -127,7 +138,7 @@ impl BodyFraming {
     }
 
     /// At most `limit` bytes of the body, and whether it was meant to have more.
-    fn read(&self, from: &mut impl BufRead, limit: usize) -> io::Result<(Vec<u8>, bool)> {
+    pub(super) fn read(&self, from: &mut impl BufRead, limit: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut body = Vec::new();
         let room = limit as u64;
         let truncated = match self {

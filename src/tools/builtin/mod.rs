@@ -15,7 +15,9 @@
 mod answer;
 mod secret_names;
 pub mod host;
+mod certificate;
 mod http_get;
+mod http_probe;
 mod list_dir;
 mod read_file;
 mod search_files;
@@ -24,10 +26,12 @@ mod file_info;
 mod largest_paths;
 mod read_config;
 
-pub use answer::{Answer, NOT_FOUND, write_answer};
+pub use answer::{Answer, Fitting, NOT_FOUND, stamped, write_answer};
+pub use certificate::{ChainQuestion, judge};
 pub use diff_files::diff_files;
 pub use file_info::file_info;
 pub use http_get::http_get;
+pub use http_probe::http_probe;
 pub use largest_paths::LargestPaths;
 pub use list_dir::list_dir;
 pub use read_config::read_config;

@@ -1,5 +1,7 @@
-//! The programs that a tool executes, as they were when its manifest was loaded.
+//! The programs that a tool executes, as they were when its manifest was loaded, and the digest
+//! that binds them to it.
 
+use super::tree::CodeTree;
 use crate::config::trusted;
 use crate::types::Digest;
 use std::path::{Path, PathBuf};
@@ -44,19 +46,32 @@ impl CodeFile {
         self.obstacle.as_deref()
     }
 
-    /// SHA-256 over `"par/code/1\0"`, the digest of the manifest with its script, and the digest of
-    /// each program, 32 zero bytes for one that could not be read: whatever is bound to a manifest
-    /// is bound to every byte that its tool executes.
-    pub(super) fn bind(manifest: Digest, code: &[Self]) -> Digest {
-        let zero = Digest([0; 32]);
-        let each = code.iter().map(|file| file.digest.unwrap_or(zero));
-        let digests: Vec<Digest> = std::iter::once(manifest).chain(each).collect();
-        let parts: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
-        Digest::sha256_parts(&[&[&b"par/code/1\0"[..]], parts.as_slice()].concat())
+    /// Adds an obstacle to a program that has none.
+    pub(super) fn refuse(&mut self, why: &str) {
+        self.obstacle.get_or_insert_with(|| format!("program `{}`: {why}", self.path.display()));
     }
+}
+
+/// SHA-256 over `"par/code/1\0"`, the digest of the manifest with its script, the digest of each
+/// program and then of each folder of code, 32 zero bytes for one that could not be read: whatever
+/// is bound to a manifest is bound to every byte that its tool executes. How many there are of each
+/// is in the manifest itself.
+pub(super) fn bind(manifest: Digest, programs: &[CodeFile], trees: &[CodeTree]) -> Digest {
+    let read = programs.iter().map(CodeFile::digest).chain(trees.iter().map(CodeTree::digest));
+    let each = read.map(|digest| digest.unwrap_or(Digest([0; 32])));
+    let digests: Vec<Digest> = std::iter::once(manifest).chain(each).collect();
+    let parts: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
+    Digest::sha256_parts(&[&[&b"par/code/1\0"[..]], parts.as_slice()].concat())
 }
 
 /// Reads the programs of a manifest: the first, and those that it may start, in order.
 pub(super) fn load(program: &Path, exec: &[PathBuf]) -> Vec<CodeFile> {
     std::iter::once(program).chain(exec.iter().map(PathBuf::as_path)).map(CodeFile::load).collect()
+}
+
+/// Reads the folders of code of a manifest whose programs are `programs`.
+pub(super) fn load_trees(folders: &[PathBuf], programs: &[CodeFile]) -> Vec<CodeTree> {
+    let real = programs.iter().filter_map(|file| std::fs::canonicalize(&file.path).ok());
+    let real: Vec<PathBuf> = real.collect();
+    folders.iter().map(|folder| CodeTree::load(folder, &real)).collect()
 }

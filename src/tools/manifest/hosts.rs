@@ -12,6 +12,8 @@ pub struct Reach {
     pub hosts: Vec<HostPort>,
     /// Ports on which any host may be reached, if the call is about it and was allowed: `*:443`.
     pub ports: Vec<u16>,
+    /// Whether any host may be reached so on any port: `*:*`.
+    pub every_port: bool,
     /// Address ranges that are not public and may be connected to nevertheless.
     pub named: Vec<IpNet>,
 }
@@ -30,6 +32,7 @@ impl Reach {
                 Some(_) if !matches!(resource, ResourceSpec::Host { .. }) => {
                     return Err(at("is only for tools whose resource is the host".to_owned()));
                 }
+                Some("*") => reach.every_port = true,
                 Some(port) => {
                     let known =
                         port.parse().ok().filter(|known: &u16| *known != 0 && known.to_string() == port);
@@ -56,18 +59,19 @@ impl Reach {
     /// Whether the tool connects to no host.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.hosts.is_empty() && self.ports.is_empty()
+        self.hosts.is_empty() && self.ports.is_empty() && !self.every_port
     }
 
     /// Whether the tool may connect to `host`.
     #[must_use]
     pub fn holds(&self, host: &HostPort) -> bool {
-        self.hosts.contains(host) || self.ports.contains(&host.port())
+        self.every_port || self.hosts.contains(host) || self.ports.contains(&host.port())
     }
 
     /// The entries as the manifest writes them.
     pub fn entries(&self) -> impl Iterator<Item = String> {
         let ports = self.ports.iter().map(|port| format!("*:{port}"));
-        self.hosts.iter().map(|host| host.as_str().to_owned()).chain(ports)
+        let every = self.every_port.then(|| "*:*".to_owned());
+        self.hosts.iter().map(|host| host.as_str().to_owned()).chain(ports).chain(every)
     }
 }

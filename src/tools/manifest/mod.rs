@@ -8,11 +8,11 @@
 //!
 //! * `error`: why a file was refused. `fields`: reads a table, member by member.
 //! * `host_form`, `script`, `words`: the values of its members. `code`: the programs that it
-//!   executes.
+//!   executes; `tree`: its folders of code.
 //! * `paths`, `content`, `hosts`, `sockets`, `secrets`, `groups`: what it grants.
 //! * `output_schema`: what a trusted result looks like.
 //! * `reserved`: names that no tool may have.
-//! * `check`, `raw`, `read`: the file.
+//! * `check`, `raw`, `front`, `read`: the file.
 //! * `tool`: the tool.
 //! * `source`: where the file declares an argument.
 
@@ -20,6 +20,7 @@ pub(super) mod error;
 mod fields;
 pub(super) mod host_form;
 pub(super) mod script;
+pub(super) mod tree;
 pub(super) mod code;
 pub(super) mod words;
 pub(super) mod paths;
@@ -32,6 +33,7 @@ pub(super) mod reserved;
 pub(super) mod output_schema;
 pub(super) mod check;
 mod raw;
+mod front;
 mod read;
 pub(super) mod tool;
 mod source;

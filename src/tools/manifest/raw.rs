@@ -10,8 +10,8 @@ use super::paths::Places;
 use super::script::Script;
 use super::sockets::Connect;
 use super::words::{
-    Builtin, Class, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner, Runtime,
-    Stdin, WriteRoot,
+    Builtin, Class, FrontTool, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner,
+    Runtime, Stdin, WriteRoot,
 };
 use crate::types::limits;
 use serde_json::Value;
@@ -24,6 +24,7 @@ pub(super) struct RawManifest {
     pub(super) class: Option<Class>,
     pub(super) risk: Option<Risk>,
     pub(super) builtin: Option<Builtin>,
+    pub(super) front: Option<FrontTool>,
     pub(super) command: Option<Vec<String>>,
     pub(super) interpreter: Option<String>,
     pub(super) script: Option<String>,
@@ -58,6 +59,7 @@ pub(super) struct RawSandbox {
     pub(super) read: Vec<String>,
     pub(super) write: Vec<String>,
     pub(super) exec: Vec<String>,
+    pub(super) code: Vec<String>,
     pub(super) modes: Modes,
     pub(super) connect: Vec<String>,
     pub(super) addresses: Vec<String>,
@@ -79,9 +81,15 @@ impl RawManifest {
         if self.runtime.is_some() && self.command.is_none() {
             return say("runtime", "`runtime` is for programs");
         }
+        if let Some(which) = self.front {
+            return self.front_runner(which).map_err(|fault| vec![fault]);
+        }
         match (&self.builtin, &self.command, &self.interpreter, &self.script) {
             (Some(_), None, None, None) if !self.sandbox.exec.is_empty() => {
                 say("exec =", "a builtin starts no program")
+            }
+            (Some(_), None, None, None) if !self.sandbox.code.is_empty() => {
+                say("code =", "`code` is for programs and scripts")
             }
             (Some(_), None, None, None) if !self.sandbox.secrets.is_empty() => {
                 say("secrets =", "a builtin is given no secret")
@@ -98,7 +106,9 @@ impl RawManifest {
             (None, None, Some(_), None) => say("interpreter", "has `interpreter` without `script`"),
             (None, None, None, Some(_)) => say("script", "has `script` without `interpreter`"),
             (Some(_), Some(_), None, None) => say("command", "has both `builtin` and `command`"),
-            (None, None, None, None) => say("name", "has neither `builtin` nor `command` nor `script`"),
+            (None, None, None, None) => {
+                say("name", "has neither `builtin` nor `command` nor `script` nor `front`")
+            }
             _ => say("name", "has more than one of `builtin`, `command` and `script`"),
         }
     }
@@ -157,8 +167,12 @@ impl RawManifest {
                     .ok_or_else(|| format!("`type = \"{kind}\"` is not one of Project, Service and Job"))?;
                 Ok(ResourceSpec::Id { kind, argument: required_string(from, input)? })
             }
-            ("Host", Some(from), Some(form @ ("host" | "url")), None) => {
-                let form = if form == "url" { HostForm::Url } else { HostForm::Host };
+            ("Host", Some(from), Some(form @ ("host" | "url" | "name")), None) => {
+                let form = match form {
+                    "url" => HostForm::Url,
+                    "name" => HostForm::Name,
+                    _ => HostForm::Host,
+                };
                 Ok(ResourceSpec::Host { argument: required_string(from, input)?, form })
             }
             ("Host", None, None, Some(id)) if id == "localhost" => {
@@ -167,7 +181,7 @@ impl RawManifest {
             _ => Err(
                 "expected one of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
                       Service or Job with `from` and `canonical = \"id\"`; `type = \"Host\"` with \
-                      `is = \"localhost\"`, or with `from` and `canonical = \"host\"` or `\"url\"`"
+                      `is = \"localhost\"`, or with `from` and `canonical = \"host\"`, `\"url\"` or `\"name\"`"
                     .to_owned(),
             ),
         }
@@ -190,6 +204,7 @@ impl RawManifest {
             };
         };
         if self.builtin.is_some()
+            || self.front.is_some()
             || self.sandbox.write.is_empty()
             || matches!(resource, ResourceSpec::Path { .. })
         {
@@ -221,7 +236,22 @@ impl RawManifest {
     pub(super) fn spelled(&self, places: &Places) -> Result<Vec<PathBuf>, String> {
         // A placeholder is a separate name after the folder.
         let folder = |grant: &String| places.spell(grant.split("/{").next().unwrap_or(grant));
-        self.sandbox.read.iter().chain(&self.sandbox.write).map(folder).collect()
+        let all = self.sandbox.read.iter().chain(&self.sandbox.write).chain(&self.sandbox.code);
+        all.map(folder).collect()
+    }
+
+    /// The folders of code, without links.
+    pub(super) fn code(&self, places: &Places) -> Result<Vec<PathBuf>, Fault> {
+        let say = |reason| Err(("code =", reason));
+        if self.sandbox.code.len() > limits::CODE_FOLDERS_MAX {
+            return say(format!("more than {} folders of code", limits::CODE_FOLDERS_MAX));
+        }
+        let folder = |grant: &String| {
+            let path = places.resolve(grant)?;
+            let meta = std::fs::metadata(&path).map_err(|e| format!("code folder `{grant}`: {e}"))?;
+            if meta.is_dir() { Ok(path) } else { Err(format!("code folder `{grant}` is not a folder")) }
+        };
+        self.sandbox.code.iter().map(folder).collect::<Result<_, _>>().or_else(say)
     }
 
     pub(super) fn check_writing(&self, limits: &Limits, raw: &RawResource) -> Result<(), Fault> {
@@ -288,10 +318,10 @@ impl RawManifest {
         let (sockets, hosts): (Vec<_>, Vec<_>) =
             entries.iter().cloned().partition(|entry| entry.starts_with("unix:"));
         match self.builtin {
-            Some(Builtin::HttpGet) if !sockets.is_empty() => {
-                return say("connect =", "`http_get` connects only to hosts");
+            Some(builtin) if builtin.sink().is_some() && !sockets.is_empty() => {
+                return say("connect =", "this builtin connects only to hosts");
             }
-            Some(builtin) if builtin != Builtin::HttpGet && !entries.is_empty() => {
+            Some(builtin) if builtin.sink().is_none() && !entries.is_empty() => {
                 return say("connect =", "this builtin makes no connections");
             }
             _ if self.class == Some(Class::Read) && !entries.is_empty() => {
@@ -322,11 +352,23 @@ impl RawManifest {
         limits: &Limits,
     ) -> Result<(), Fault> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
-        let by_url = matches!(resource, ResourceSpec::Host { form: HostForm::Url, .. });
-        match (self.builtin, reach.is_empty()) {
-            (Some(Builtin::HttpGet), true) => say("builtin", "`http_get` needs `connect`"),
-            (Some(Builtin::HttpGet), false) if !by_url => {
-                say("[resource]", "`http_get` needs `type = \"Host\"` with `canonical = \"url\"`")
+        if let Some(which) = self.front {
+            return Self::check_front_reach(which, reach, resource, limits);
+        }
+        if matches!(resource, ResourceSpec::Host { form: HostForm::Name, .. }) {
+            return say("[resource]", "`canonical = \"name\"` is for `front = \"dns_lookup\"`");
+        }
+        let needed = self.builtin.and_then(Builtin::sink);
+        let given = match resource {
+            ResourceSpec::Host { form, .. } => Some(*form),
+            ResourceSpec::Path { .. } | ResourceSpec::Id { .. } | ResourceSpec::Fixed { .. } => None,
+        };
+        match (needed, reach.is_empty()) {
+            (Some(_), true) => say("builtin", "this builtin needs `connect`"),
+            (Some(form), false) if given != Some(form) => {
+                let form = form.as_str();
+                let reason = format!("this builtin needs `type = \"Host\"` with `canonical = \"{form}\"`");
+                say("[resource]", &reason)
             }
             (_, false) => match limits.network_bytes_max {
                 0 => {
@@ -350,6 +392,7 @@ impl RawManifest {
     pub(super) fn proc(&self) -> Result<ProcView, Fault> {
         let needs_proc = self.script.is_some() || !self.sandbox.secrets.is_empty();
         match (self.sandbox.proc, self.builtin) {
+            (_, None) if self.front.is_some() => self.front_proc(),
             (ProcView::Host, None) => Err(("proc", "`proc = \"host\"` is for builtins".to_owned())),
             (ProcView::Own, Some(_)) => Err(("proc", "`proc = \"self\"` is for programs".to_owned())),
             (ProcView::Host, Some(which)) if !which.reports_on_the_host() => {

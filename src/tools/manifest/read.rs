@@ -36,6 +36,7 @@ impl RawManifest {
         let resource = fields.table("resource", "[resource]", if is_on_path { ON_PATH } else { ON_HOST });
         let sandbox = fields.table("sandbox", "[sandbox]", SANDBOX);
         let limits = fields.table("limits", "[limits]", LIMITS);
+        let front = fields.optional("front");
         let sandbox = sandbox.map(|table| read_sandbox(table, &mut found));
         let raw = Self {
             name,
@@ -43,6 +44,7 @@ impl RawManifest {
             class: fields.required("class", CLASS),
             risk: fields.required("risk", RISK),
             builtin: fields.optional("builtin"),
+            front,
             command: fields.optional("command"),
             interpreter: fields.optional("interpreter"),
             script: fields.optional("script"),
@@ -55,7 +57,7 @@ impl RawManifest {
             resource: resource.and_then(|table| read_resource(table, &mut found)),
             is_sandbox_whole: matches!(&sandbox, Some((_, true))),
             sandbox: sandbox.map(|(sandbox, _)| sandbox).unwrap_or_default(),
-            limits: limits.and_then(|table| read_limits(table, &mut found)),
+            limits: limits.and_then(|table| read_limits(table, front.is_some(), &mut found)),
             input,
             output_schema: fields.optional("output_schema"),
             is_whole: false,
@@ -87,6 +89,7 @@ fn read_sandbox(mut fields: TableFields<'_>, found: &mut Vec<ManifestError>) -> 
         read: fields.or_default("read"),
         write: fields.or_default("write"),
         exec: fields.or_default("exec"),
+        code: fields.or_default("code"),
         modes: fields.or_default("modes"),
         connect: fields.or_default("connect"),
         addresses: fields.or_default("addresses"),
@@ -99,11 +102,17 @@ fn read_sandbox(mut fields: TableFields<'_>, found: &mut Vec<ManifestError>) -> 
     (raw, is_whole)
 }
 
-fn read_limits(mut fields: TableFields<'_>, found: &mut Vec<ManifestError>) -> Option<Limits> {
+/// A tool without a child has no memory and no processes of its own.
+fn read_limits(
+    mut fields: TableFields<'_>,
+    is_front: bool,
+    found: &mut Vec<ManifestError>,
+) -> Option<Limits> {
+    let child = |line| (!is_front).then_some(line);
     let wall = fields.number("wall_ms_max", 3_600_000, Some("wall_ms_max = 10000"));
     let output = fields.number("output_bytes_max", 1 << 20, Some("output_bytes_max = 65536"));
-    let memory = fields.number("memory_bytes_max", 1 << 40, Some("memory_bytes_max = 268435456"));
-    let processes = fields.number("processes_max", 1 << 16, Some("processes_max = 8"));
+    let memory = fields.number("memory_bytes_max", 1 << 40, child("memory_bytes_max = 268435456"));
+    let processes = fields.number("processes_max", 1 << 16, child("processes_max = 8"));
     let file = fields.number("file_bytes_max", 1 << 40, None);
     let network = fields.number("network_bytes_max", 1 << 40, None);
     let written = fields.number("written_bytes_max", 1 << 50, None);

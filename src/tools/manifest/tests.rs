@@ -177,3 +177,81 @@ fn a_wrong_class_does_not_hide_the_faults_of_the_command() {
         assert!(found.contains(part), "{part:?} in {found}");
     }
 }
+
+const FRONT: &str = r#"name = "look"
+summary = "Look a name up."
+class = "net"
+risk = "low"
+front = "dns_lookup"
+untrusted_output = true
+
+[resource]
+type = "Host"
+from = "/name"
+canonical = "name"
+
+[sandbox]
+connect = ["*:53"]
+
+[limits]
+wall_ms_max = 10000
+output_bytes_max = 65536
+
+[input]
+type = "object"
+additionalProperties = false
+required = ["name"]
+
+[input.properties.name]
+type = "string"
+"#;
+
+/// A tool that runs in the front is given nothing of the host, has the class of what it does, and
+/// is about what it reaches.
+#[test]
+fn a_tool_of_the_front_has_nothing_but_its_function() {
+    let good = parse(FRONT).expect("a manifest");
+    assert!(good.front().is_some() && good.is_structured() && !good.is_proxied());
+    let at = |from: &str, to: &str| {
+        assert!(FRONT.contains(from), "{from}");
+        parse(&FRONT.replace(from, to)).expect_err(to)
+    };
+    let given = "a tool that runs in the front is given nothing of the host";
+    for (from, to, why) in [
+        ("front = ", "builtin = \"list_dir\"\nfront = ", "has both `front` and `builtin`"),
+        ("front = ", "command = [\"/bin/sh\"]\nfront = ", "has both `front` and `command`"),
+        ("connect = ", "read = [\"/var/log\"]\nconnect = ", given),
+        ("connect = ", "exec = [\"/bin/sh\"]\nconnect = ", given),
+        ("connect = ", "secrets = [\"a\"]\nconnect = ", given),
+        ("connect = ", "proc = \"host\"\nconnect = ", given),
+        ("connect = [\"*:53\"]", "connect = [\"unix:/run/x\"]", "a tool about a host needs `connect`"),
+        ("connect = [\"*:53\"]", "", "a tool about a host needs `connect`"),
+        ("wall_ms_max", "memory_bytes_max = 1\nwall_ms_max", "has only `wall_ms_max` and `output_bytes_max`"),
+        ("class = \"net\"", "class = \"read\"", "this tool is of class `net`"),
+        ("risk = ", "output = \"json\"\nrisk = ", "is always one JSON object"),
+        ("risk = ", "stdin = \"json\"\nrisk = ", "without standard input"),
+        ("canonical = \"name\"", "canonical = \"host\"", "with `canonical = \"name\"`"),
+        ("dns_lookup", "tcp_probe", "with `canonical = \"host\"`"),
+        ("dns_lookup", "recall", "this tool is of class `read`"),
+        ("dns_lookup", "format_disk", "format_disk"),
+        ("front = \"dns_lookup\"", "builtin = \"http_get\"", "is for `front = \"dns_lookup\"`"),
+    ] {
+        let told = at(from, to);
+        assert!(told.contains(why), "{to}: {told}");
+    }
+}
+
+/// A name to look up has one spelling, and no port.
+#[test]
+fn a_name_to_look_up_is_a_name() {
+    use super::host_form::HostForm;
+    assert_eq!(
+        HostForm::Name.read("example.com").map(|host| host.to_string()),
+        Ok("example.com:53".to_owned())
+    );
+    for words in ["Example.com", "example.com.", "example.com:443", "127.0.0.1", "[::1]", "a b", "", "a/b"] {
+        assert!(HostForm::Name.read(words).is_err(), "{words}");
+    }
+    let host = HostForm::Name.read("example.com").expect("a name");
+    assert_eq!(HostForm::Name.spell(&host), "example.com");
+}

@@ -12,7 +12,10 @@ use super::raw::RawManifest;
 use super::script::Script;
 use super::secrets::check_secrets;
 use super::sockets::Connect;
-use super::words::{Class, Limits, Modes, Output, ProcView, ResourceSpec, Risk, Runner, Stdin, WriteRoot};
+use super::tree::CodeTree;
+use super::words::{
+    Class, FrontTool, Limits, Modes, Output, ProcView, ResourceSpec, Risk, Runner, Stdin, WriteRoot,
+};
 use crate::types::{Digest, limits};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -77,10 +80,13 @@ pub struct Manifest {
     /// The file's text.
     pub text: String,
     /// SHA-256 of the file's bytes. With a script, [`Script::bind`] of that and the script's
-    /// digest. For a program, bound to its bytes too: another program is another manifest.
+    /// digest. For a program, bound to its bytes and to its folders of code too: another program is
+    /// another manifest.
     pub digest: Digest,
     /// The program and those that it may start, in the manifest's order; none for a builtin.
     pub code: Vec<CodeFile>,
+    /// Folders that the program reads code or executes programs from, in the manifest's order.
+    pub trees: Vec<CodeTree>,
 }
 
 impl Manifest {
@@ -89,7 +95,7 @@ impl Manifest {
     pub fn script(&self) -> Option<&Script> {
         match &self.runner {
             Runner::Program(program) => program.script.as_ref(),
-            Runner::Builtin(_) => None,
+            Runner::Builtin(_) | Runner::Front(_) => None,
         }
     }
 
@@ -97,6 +103,27 @@ impl Manifest {
     #[must_use]
     pub fn refuse(&self, key: &str, reason: &str) -> ManifestError {
         InFile { file: &self.file, text: &self.text }.at(Some(key), reason)
+    }
+
+    /// Refuses the tool if another can change what it executes. `writers` are the folders that
+    /// tools may change, each with the tool's name.
+    pub(in crate::tools) fn refuse_writers(&mut self, writers: &[(String, PathBuf)]) {
+        let why = |tool: &str, folder: &Path| {
+            format!("the tool `{tool}` may change `{}`, so code there is not run", folder.display())
+        };
+        for (tool, folder) in writers {
+            for file in &mut self.code {
+                let real = std::fs::canonicalize(file.path());
+                if real.is_ok_and(|real| real.starts_with(folder)) {
+                    file.refuse(&why(tool, folder));
+                }
+            }
+            for tree in &mut self.trees {
+                if tree.path().starts_with(folder) || folder.starts_with(tree.path()) {
+                    tree.refuse(&why(tool, folder));
+                }
+            }
+        }
     }
 
     /// How long the preparation of a call may take, in milliseconds.
@@ -108,7 +135,16 @@ impl Manifest {
     /// Whether success is one JSON object on standard output.
     #[must_use]
     pub fn is_structured(&self) -> bool {
-        self.output == Output::Json || matches!(self.runner, Runner::Builtin(_))
+        self.output == Output::Json || !matches!(self.runner, Runner::Program(_))
+    }
+
+    /// The function of the front that it runs, if it runs there.
+    #[must_use]
+    pub fn front(&self) -> Option<FrontTool> {
+        match self.runner {
+            Runner::Front(which) => Some(which),
+            Runner::Builtin(_) | Runner::Program(_) => None,
+        }
     }
 
     /// Whether a call makes its own connections, through PAR's proxy: a program with hosts to
@@ -170,7 +206,7 @@ impl ManifestChecks<'_> {
         };
         let groups = self.groups(&raw);
         let output_schema = self.output_schema(&raw, runner.as_ref());
-        let Grants { read, write, spelled, connect, reach } = grants?;
+        let Grants { read, write, spelled, connect, reach, code } = grants?;
         let mut manifest = Manifest {
             name: raw.name?,
             summary: raw.summary?,
@@ -199,11 +235,13 @@ impl ManifestChecks<'_> {
             text: self.in_file.text.to_owned(),
             digest,
             code: Vec::new(),
+            trees: Vec::new(),
         };
         manifest.digest = manifest.script().map_or(manifest.digest, |script| script.bind(manifest.digest));
         if let Runner::Program(program) = &manifest.runner {
             manifest.code = code::load(&program.path, &program.exec);
-            manifest.digest = CodeFile::bind(manifest.digest, &manifest.code);
+            manifest.trees = code::load_trees(&code, &manifest.code);
+            manifest.digest = code::bind(manifest.digest, &manifest.code, &manifest.trees);
         }
         Some(manifest)
     }
@@ -223,7 +261,7 @@ impl ManifestChecks<'_> {
     }
 
     fn output_schema(&mut self, raw: &RawManifest, runner: Option<&Runner>) -> Option<Option<OutputSchema>> {
-        let is_structured = raw.output == Output::Json || matches!(runner?, Runner::Builtin(_));
+        let is_structured = raw.output == Output::Json || !matches!(runner?, Runner::Program(_));
         self.take(output_schema(raw.output_schema.as_ref(), raw.untrusted_output?, is_structured))
     }
 
@@ -263,7 +301,8 @@ impl ManifestChecks<'_> {
             read.into_iter().map(|one| self.take(one.map_err(|reason| ("read =", reason)))).collect();
         let resource = resource?;
         let write = self.take(raw.write(resource, places).map_err(|reason| ("write =", reason)));
-        let spelled = match read.iter().all(Option::is_some) && write.is_some() {
+        let code = self.take(raw.code(places));
+        let spelled = match read.iter().all(Option::is_some) && write.is_some() && code.is_some() {
             true => self.take(raw.spelled(places).map_err(|reason| ("[sandbox]", reason))),
             false => None,
         };
@@ -284,6 +323,7 @@ impl ManifestChecks<'_> {
             spelled: spelled?,
             connect,
             reach: reach?,
+            code: code?,
         })
     }
 
@@ -303,4 +343,5 @@ struct Grants {
     spelled: Vec<PathBuf>,
     connect: Vec<Connect>,
     reach: Reach,
+    code: Vec<PathBuf>,
 }

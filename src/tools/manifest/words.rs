@@ -61,6 +61,9 @@ impl Risk {
 pub enum Runner {
     /// A function of PAR, run in the sandboxed child without exec.
     Builtin(Builtin),
+    /// A function of the front. It has no child: it reads PAR's own record, or asks what only the
+    /// front may ask, such as the resolver.
+    Front(FrontTool),
     /// A program, run by descriptor under the child's init.
     Program(Program),
 }
@@ -70,6 +73,7 @@ pub enum Runner {
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the meaning")]
 pub enum Builtin {
+    CertificateFile,
     Connections,
     DiffFiles,
     DiskIo,
@@ -77,6 +81,7 @@ pub enum Builtin {
     FileInfo,
     HealthCheck,
     HttpGet,
+    HttpProbe,
     Interfaces,
     LargestPaths,
     ListDir,
@@ -87,6 +92,7 @@ pub enum Builtin {
     ReadConfig,
     ReadFile,
     SearchFiles,
+    TlsCertificate,
 }
 
 impl Builtin {
@@ -109,10 +115,44 @@ impl Builtin {
         Self::ON_HOST.contains(&self)
     }
 
+    /// How its resource names the one host that it is connected to; `None` if it makes no
+    /// connection.
+    #[must_use]
+    pub const fn sink(self) -> Option<HostForm> {
+        match self {
+            Self::HttpGet | Self::HttpProbe => Some(HostForm::Url),
+            Self::TlsCertificate => Some(HostForm::Host),
+            _ => None,
+        }
+    }
+
     /// Whether it reads below its resource, a folder: its manifest must be `recursive`.
     #[must_use]
     pub const fn reads_below(self) -> bool {
         matches!(self, Self::DiffFiles | Self::LargestPaths | Self::SearchFiles)
+    }
+}
+
+/// The functions of the front that are tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum FrontTool {
+    DnsLookup,
+    Recall,
+    TcpProbe,
+    WhoWasDenied,
+}
+
+impl FrontTool {
+    /// How its resource names a host outside; `None` if no byte of it leaves this host.
+    #[must_use]
+    pub const fn sink(self) -> Option<HostForm> {
+        match self {
+            Self::DnsLookup => Some(HostForm::Name),
+            Self::TcpProbe => Some(HostForm::Host),
+            Self::Recall | Self::WhoWasDenied => None,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::cli::show;
 use crate::config::Config;
 use crate::gate::Rules;
 use crate::policy::Ruling;
-use crate::tools::{Builtin, Manifest, ResourceSpec, Runner};
+use crate::tools::{Builtin, CodeTree, Manifest, ResourceSpec, Runner};
 use crate::types::text;
 use reader::{Closed, UserRights};
 use std::collections::BTreeMap;
@@ -103,14 +103,15 @@ fn unreadable(manifest: &Manifest, reader: &UserRights) -> Vec<(PathBuf, Closed)
     let mut found = Vec::new();
     // These open folders, and of a file they need only its size.
     let lists_only = matches!(manifest.runner, Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths));
-    for root in &manifest.read {
+    let code = manifest.trees.iter().map(CodeTree::path);
+    for root in manifest.read.iter().map(PathBuf::as_path).chain(code) {
         let above = root.ancestors().skip(1).find_map(|folder| Some((folder, reader.enters(folder).err()?)));
         if let Some((folder, closed)) = above {
             found.push((folder.to_owned(), closed));
             continue;
         }
         let mut left = PATHS_MAX;
-        let mut next = vec![(root.clone(), 0)];
+        let mut next = vec![(root.to_owned(), 0)];
         while let Some((path, depth)) = next.pop() {
             if left == 0 {
                 break;

@@ -2,8 +2,7 @@
 
 use super::super::form::words;
 use super::super::meaning::Meaning;
-use super::super::table::SENTENCES;
-use super::{NamedFolders, Understood, meant, understand};
+use super::{NamedFolders, Understood, meant, sentences, understand};
 use crate::llm::ToolOffer;
 use std::fmt::Write as _;
 
@@ -18,6 +17,21 @@ const TOOLS: [&str; 9] = [
     "service_restart",
     "tail_file",
 ];
+
+/// Every tool that a sentence names.
+fn all_tools() -> Vec<&'static str> {
+    fn of(means: &Meaning) -> Vec<&'static str> {
+        match means {
+            Meaning::Steps(steps) => steps.iter().map(|step| step.tool).collect(),
+            Meaning::Either(steps, other) => steps.iter().map(|step| step.tool).chain(of(other)).collect(),
+            _ => Vec::new(),
+        }
+    }
+    let mut tools: Vec<&str> = sentences().flat_map(|sentence| of(&sentence.means)).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    tools
+}
 
 fn offered(names: &[&str]) -> Vec<ToolOffer> {
     let offer = |name: &&str| ToolOffer {
@@ -42,13 +56,13 @@ fn told(message: &str, tools: &[&str]) -> String {
     }
 }
 
-/// Each example with its steps, as `sentences.out` has them: at least thirty.
+/// Each example with its steps, as `sentences.out` has them: at least sixty.
 #[test]
 fn the_sentences_of_an_operators_day_have_their_steps() {
-    assert!(SENTENCES.len() >= 30);
-    let mut found = String::new();
-    for sentence in &SENTENCES {
-        writeln!(found, "> {}\n{}\n", sentence.example, told(sentence.example, &TOOLS)).expect("text");
+    let (mut found, all) = (String::new(), all_tools());
+    assert!(sentences().count() >= 60);
+    for sentence in sentences() {
+        writeln!(found, "> {}\n{}\n", sentence.example, told(sentence.example, &all)).expect("text");
     }
     let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/llm/offline/sentences.out");
     if std::fs::read_to_string(&golden).unwrap_or_default() != found {
@@ -61,7 +75,8 @@ fn the_sentences_of_an_operators_day_have_their_steps() {
 /// Each form is reached by some message: its own words, with a value in each slot.
 #[test]
 fn every_form_means_what_its_example_means() {
-    for sentence in &SENTENCES {
+    let all = all_tools();
+    for sentence in sentences() {
         for form in sentence.forms {
             let said: Vec<&str> = form
                 .split(' ')
@@ -69,6 +84,8 @@ fn every_form_means_what_its_example_means() {
                 .map(|word| match word {
                     "{path}" => "/var/log/x",
                     "{number}" => "7",
+                    "{pid}" => "7",
+                    "{port}" => "localhost:80",
                     "{url}" => "http://localhost:80/",
                     word if word.starts_with('{') => "value",
                     word => word.split('|').next().unwrap_or_default(),
@@ -79,7 +96,7 @@ fn every_form_means_what_its_example_means() {
                 let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
                 told.lines().map(first).collect()
             };
-            let (is, ought) = (told(&said, &TOOLS), told(sentence.example, &TOOLS));
+            let (is, ought) = (told(&said, &all), told(sentence.example, &all));
             assert_eq!(tools(is), tools(ought), "{said:?} of {:?}", sentence.example);
         }
     }
@@ -92,7 +109,10 @@ fn a_sentence_about_a_tool_that_is_off_says_so() {
     assert_eq!(told("how is this server doing?", &["health_check"]), "health_check {}");
     assert_eq!(told("delete the logs", &TOOLS), "not understood");
     let of_commands = |sentence: &&super::Sentence| matches!(sentence.means, Meaning::Command(_));
-    assert_eq!(SENTENCES.iter().filter(of_commands).count(), 4);
+    assert_eq!(sentences().filter(of_commands).count(), 3);
+    // With the tool, the same sentence is a call.
+    assert_eq!(told("who was denied?", &["who_was_denied"]), "who_was_denied {}");
+    assert!(told("who was denied?", &TOOLS).contains("par audit show decision:deny"));
 }
 
 /// What a stranger said and was misread or not understood.

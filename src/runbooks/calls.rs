@@ -18,19 +18,21 @@
 /// Members keep the order in which they were written, and duplicates are kept: the catalog parses
 /// strictly and refuses them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WrittenCall {
-    pub(super) tool: String,
-    pub(super) arguments: String,
+pub struct WrittenCall {
+    /// The name of the tool.
+    pub tool: String,
+    /// The text of a JSON object.
+    pub arguments: String,
 }
 
 /// The names of arguments that were written without one.
-pub(super) trait ArgumentNames {
+pub trait ArgumentNames {
     /// The name of argument `at`, counted from 0, of `tool`.
     fn name(&self, tool: &str, at: usize) -> Option<String>;
 }
 
 /// The calls, if `message` consists of calls only and contains at least one.
-pub(super) fn parse(message: &str, names: &impl ArgumentNames) -> Option<Vec<WrittenCall>> {
+pub fn written_calls(message: &str, names: &impl ArgumentNames) -> Option<Vec<WrittenCall>> {
     let mut rest = message.trim_start_matches(is_separator);
     let mut calls = Vec::new();
     while !rest.is_empty() {
@@ -128,7 +130,7 @@ mod tests {
     }
 
     fn parse(message: &str) -> Option<Vec<WrittenCall>> {
-        super::parse(message, &TwoNames)
+        super::written_calls(message, &TwoNames)
     }
 
     fn written(message: &str) -> Option<Vec<String>> {

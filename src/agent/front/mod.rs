@@ -1,0 +1,88 @@
+//! Tools that run in the front: they read PAR's own record, or ask what only the front may ask.
+//!
+//! They take the same walk as every call, and differ from its last step on: the permit's order is
+//! used up here, and no launcher is asked. Their results have the layer `front`.
+//!
+//! # Layout
+//!
+//! * `asker`: for whom a tool runs
+//! * `network`: look-ups and connections, through `egress`
+//! * `stored`: what of the record may be shown to a model, asked as of now
+//! * `recall`, `denied`: an entry or a search; what was denied
+
+mod asker;
+mod network;
+mod stored;
+mod recall;
+mod denied;
+
+pub(super) use asker::FrontAsker;
+
+use crate::call::{Connection, Connections, End, Execution};
+use crate::gate::Order;
+use crate::tools::FrontTool;
+use crate::tools::builtin::{Answer, stamped, write_answer};
+use crate::types::json::parse_strict;
+use crate::types::{DataLabels, clock, limits};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The layer on the record of these calls.
+pub(super) const LAYER: &str = "front";
+
+/// What a tool found.
+#[derive(Debug)]
+struct FrontAnswer {
+    answer: Answer,
+    /// The labels of recorded entries that it repeats.
+    repeats: DataLabels,
+    connections: Vec<Connection>,
+    /// Why nothing was asked, if a protection refused.
+    refused: Option<String>,
+}
+
+impl From<Answer> for FrontAnswer {
+    fn from(answer: Answer) -> Self {
+        Self { answer, repeats: DataLabels::default(), connections: Vec::new(), refused: None }
+    }
+}
+
+/// Runs a permitted call of `which` to its end.
+pub(super) async fn run(asker: FrontAsker, which: FrontTool, order: Order) -> Execution {
+    let (began, bounds) = (clock::mono_us(), order.manifest().limits);
+    let arguments = parse_strict(order.arguments().as_bytes(), limits::JSON_DEPTH_MAX).unwrap_or_default();
+    let room = bounds.output_bytes_max;
+    let work = async {
+        match which {
+            FrontTool::DnsLookup => network::look_up(&order).await,
+            FrontTool::TcpProbe => network::probe(&order, &arguments).await,
+            FrontTool::Recall => recall::recall(asker, arguments.clone(), room).await,
+            FrontTool::WhoWasDenied => denied::list(asker, arguments.clone(), room).await,
+        }
+    };
+    let mut execution = match timeout(Duration::from_millis(bounds.wall_ms_max), work).await {
+        Ok(found) => execution(found, room),
+        Err(_) => Execution::without_output(End::Timeout),
+    };
+    execution.layers = vec![LAYER.to_owned()];
+    execution.wall_us = clock::mono_us().saturating_sub(began);
+    execution
+}
+
+fn execution(found: FrontAnswer, room: usize) -> Execution {
+    let FrontAnswer { answer, repeats, connections, refused } = found;
+    let connections = Connections { told: connections, ..Connections::default() };
+    if let Some(reason) = refused {
+        return Execution { connections, ..Execution::without_output(End::Refused { reason }) };
+    }
+    let mut stdout = Vec::new();
+    let host = rustix::system::uname();
+    let answer = answer.map(|answer: Value| stamped(answer, &host.nodename().to_string_lossy()));
+    // Nothing fails to be written into memory.
+    let code = write_answer(answer, &mut stdout).unwrap_or(1);
+    let is_cut = stdout.len() > room;
+    stdout.truncate(room);
+    let end = if is_cut { End::OutputCap } else { End::Exit { code: code.into() } };
+    Execution { stdout, repeats, connections, ..Execution::without_output(end) }
+}

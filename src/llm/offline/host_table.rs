@@ -1,0 +1,249 @@
+//! Sentences about the host: its processes, memory, disks, network, services and files.
+
+use super::meaning::Meaning::{Either, Missing, Steps};
+use super::meaning::Word::{Number, Slot, Text, True};
+use super::meaning::{Sentence, SentenceStep, Word};
+use super::table::{BY_MEMORY, DISKS, ERRORS, HEALTH, MEMORY, PORTS};
+
+/// Items of a list that an answer needs.
+const ITEMS: u16 = 10;
+
+const BY_CPU: SentenceStep = processes(&[("sort", Text("cpu")), ("limit", Number(ITEMS))]);
+const BY_IO: SentenceStep = processes(&[("sort", Text("io")), ("limit", Number(ITEMS))]);
+const DISK_IO: SentenceStep = SentenceStep { tool: "disk_io", arguments: &[] };
+
+const fn processes(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
+    SentenceStep { tool: "process_list", arguments }
+}
+
+const fn largest(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
+    SentenceStep { tool: "largest_paths", arguments }
+}
+
+/// The table, before that of the other sentences: some of those accept any name.
+pub(super) const HOST_SENTENCES: [Sentence; 21] = [
+    Sentence {
+        example: "why is this server slow?",
+        forms: &[
+            "why is this|the|my server|host|machine [so] slow",
+            "is this|the server busy|overloaded|slow",
+        ],
+        means: Steps(&[HEALTH, BY_CPU, MEMORY, DISK_IO]),
+    },
+    Sentence {
+        example: "what filled the disk?",
+        forms: &[
+            "what filled|fills [up] the|my disk|disks",
+            "what is filling [up] the|my disk|disks",
+            "why is the|my disk [so] full",
+            "what uses [all] [the] [disk] space",
+            "where did the [disk] space go",
+        ],
+        means: Steps(&[
+            DISKS,
+            largest(&[("path", Text("@logs")), ("limit", Number(ITEMS))]),
+            largest(&[("path", Text("@workspace")), ("limit", Number(ITEMS))]),
+        ]),
+    },
+    Sentence {
+        example: "what fills /var/log?",
+        forms: &[
+            "what fills|filled [up] {path}",
+            "what is large|big in|below {path}",
+            "[show] [the] largest|biggest files|folders|paths in|below {path}",
+            "du {path}",
+        ],
+        means: Steps(&[largest(&[("path", Text("{path}")), ("limit", Number(ITEMS))])]),
+    },
+    Sentence {
+        example: "what listens here?",
+        forms: &[
+            "what listens [here|on] [this|the] [server|host]",
+            "what is listening [here]",
+            "what|which ports are open [here]",
+            "[show] [me] [the] open|listening ports",
+            "netstat",
+            "ss",
+        ],
+        means: Steps(&[PORTS]),
+    },
+    Sentence {
+        example: "who is connected?",
+        forms: &[
+            "who|what is connected [here|now]",
+            "[show] [me] [the] [open] connections",
+            "which connections are open",
+            "how many connections are there|open",
+        ],
+        means: Steps(&[SentenceStep {
+            tool: "connections",
+            arguments: &[("state", Text("established")), ("limit", Number(50))],
+        }]),
+    },
+    Sentence {
+        example: "what is running?",
+        forms: &[
+            "what is running [here|now]",
+            "what|which processes are running|there",
+            "what|which processes use the most cpu",
+            "what uses [the] [most] cpu",
+            "[show] [me] [the] processes",
+            "top",
+            "ps",
+        ],
+        means: Steps(&[BY_CPU]),
+    },
+    Sentence {
+        example: "what uses the most memory?",
+        forms: &[
+            "what|who uses [the] [most|all] memory|ram",
+            "what|which processes use the most memory",
+            "where did the memory go",
+        ],
+        means: Steps(&[MEMORY, BY_MEMORY]),
+    },
+    Sentence {
+        example: "what uses the disk?",
+        forms: &[
+            "what uses|reads|writes [the] disk [most]",
+            "what|which processes use the disk [most]",
+            "is a|the|any disk busy|slow",
+            "iostat",
+            "iotop",
+        ],
+        means: Steps(&[DISK_IO, BY_IO]),
+    },
+    Sentence {
+        example: "show process 1",
+        forms: &[
+            "show|describe [the] process {pid}",
+            "what is process {pid} [doing]",
+            "what does process {pid} do",
+        ],
+        means: Steps(&[SentenceStep { tool: "process_info", arguments: &[("pid", Slot("pid"))] }]),
+    },
+    Sentence {
+        example: "which addresses has this server?",
+        forms: &[
+            "what|which addresses|address has this|the server|host",
+            "what is my|its ip|address",
+            "[show] [me] [the] interfaces|network",
+            "ip addr|a",
+            "ifconfig",
+        ],
+        means: Steps(&[SentenceStep { tool: "interfaces", arguments: &[] }]),
+    },
+    Sentence {
+        example: "which services failed?",
+        forms: &[
+            "what|which services|units [have] failed",
+            "[show] [me] [the] failed services|units",
+            "did a|any service|unit fail",
+            "is a|any service|unit down|broken",
+        ],
+        means: Either(
+            &[SentenceStep { tool: "failed_units", arguments: &[] }],
+            &Missing("the state of services", &["process_list", "listening_ports", "health_check"]),
+        ),
+    },
+    Sentence {
+        example: "which services are there?",
+        forms: &["what|which services are there|running|active", "[show|list] [me] [the] [all] services"],
+        means: Either(
+            &[SentenceStep { tool: "service_list", arguments: &[] }],
+            &Missing("the state of services", &["process_list", "listening_ports", "health_check"]),
+        ),
+    },
+    Sentence {
+        example: "which timers are there?",
+        forms: &["what|which timers are there", "[show|list] [me] [the] [all] timers", "what runs by itself"],
+        means: Either(
+            &[SentenceStep { tool: "timer_list", arguments: &[] }],
+            &Missing("the timers of systemd", &["process_list", "search_files"]),
+        ),
+    },
+    Sentence {
+        example: "resolve example.com",
+        forms: &[
+            "resolve|nslookup|dig {name}",
+            "what|which address has {name}",
+            "what is the address of {name}",
+        ],
+        means: Either(
+            &[SentenceStep { tool: "dns_lookup", arguments: &[("name", Text("{name}"))] }],
+            &Missing("to look up a name", &["interfaces", "http_get"]),
+        ),
+    },
+    Sentence {
+        example: "is localhost:5432 open?",
+        forms: &["is [the] [port] {port} open|reachable|up", "can you|i reach {port}", "connect to {port}"],
+        means: Either(
+            &[SentenceStep { tool: "tcp_probe", arguments: &[("host", Text("{port}"))] }],
+            &Missing("to try a port", &["listening_ports", "connections"]),
+        ),
+    },
+    Sentence {
+        example: "compare app.conf.old with app.conf in /srv/app",
+        forms: &[
+            "compare {old} with|and|to {new} in {path}",
+            "what changed between {old} and {new} in {path}",
+            "what changed from {old} to {new} in {path}",
+            "diff {old} {new} in {path}",
+        ],
+        means: Steps(&[SentenceStep {
+            tool: "diff_files",
+            arguments: &[("path", Text("{path}")), ("old", Text("{old}")), ("new", Text("{new}"))],
+        }]),
+    },
+    Sentence {
+        example: "show config /srv/app/app.toml",
+        forms: &[
+            "show|read [the] config|settings [of|in] {path}",
+            "what is set|configured in {path}",
+            "settings in|of {path}",
+        ],
+        means: Steps(&[SentenceStep { tool: "read_config", arguments: &[("path", Text("{path}"))] }]),
+    },
+    Sentence {
+        example: "when did syslog change?",
+        forms: &[
+            "when did {path} [last] change",
+            "when was {path} [last] changed|modified|written",
+            "who owns {path}",
+            "how large|big is {path}",
+            "stat {path}",
+        ],
+        means: Steps(&[SentenceStep { tool: "file_info", arguments: &[("path", Text("{path}"))] }]),
+    },
+    Sentence {
+        example: "which updates are there?",
+        forms: &[
+            "what|which updates are there|pending|available",
+            "are there [any] [pending] [security] updates",
+            "[show] [me] [the] [pending] updates",
+        ],
+        means: Either(
+            &[SentenceStep { tool: "pending_updates", arguments: &[] }],
+            &Missing("pending updates", &["search_files", "health_check"]),
+        ),
+    },
+    Sentence {
+        example: "errors of the last hour",
+        forms: &["[show] [me] [the] errors of|from|in the last hour", "what went wrong in the last hour"],
+        means: Either(
+            &[SentenceStep {
+                tool: "journal_query",
+                arguments: &[("since", Text("1h")), ("priority", Text("err"))],
+            }],
+            &Steps(&[SentenceStep {
+                tool: "search_files",
+                arguments: &[("path", Text("@logs")), ("pattern", ERRORS), ("regex", True)],
+            }]),
+        ),
+    },
+    Sentence {
+        example: "what swapped?",
+        forms: &["what swapped", "does this|the server swap", "is this|the server swapping"],
+        means: Steps(&[MEMORY, BY_MEMORY]),
+    },
+];

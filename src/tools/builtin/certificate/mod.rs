@@ -1,0 +1,9 @@
+//! What a chain of certificates says, and what is wrong with it. All of it comes from a stranger.
+//!
+//! * `parsed`: one certificate
+//! * `chain`: the whole chain, as a client that trusts this host's certificates would judge it
+
+mod chain;
+mod parsed;
+
+pub use chain::{ChainQuestion, judge};
