@@ -1,9 +1,11 @@
 //! Tools: manifests, proposed calls, and the answer of a server that a tool asked.
 
 use super::refuses_visibly;
-use crate::tools::builtin::{http_get, write_answer};
-use crate::tools::{Catalog, CodeTree, Manifest, Places, ProposedCall, Runner, check_id};
-use crate::types::json::{canonical, has_only_exact_numbers};
+use crate::tools::builtin::{ask_systemd, http_get, write_answer};
+use crate::tools::{
+    Builtin, Catalog, CodeTree, Manifest, Places, ProposedCall, Runner, check_id, journal_result,
+};
+use crate::types::json::{canonical, has_only_exact_integers, has_only_exact_numbers};
 use crate::types::{Digest, WebUrl, limits};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -159,5 +161,61 @@ pub fn http_answer(bytes: &[u8]) {
             (200..=999).contains(&answer["status"].as_u64().expect("a status"))
                 || answer["status"].as_u64() < Some(100)
         );
+    }
+}
+
+/// What comes from a bus, the tool in the first byte. The result is the same in pieces of any size,
+/// within the limit of the tool, and of the numbers that entries may contain.
+pub fn bus_reply(bytes: &[u8]) {
+    let Some((which, sent)) = bytes.split_first() else { return };
+    let tools = [
+        Builtin::FailedUnits,
+        Builtin::ServiceList,
+        Builtin::ServiceRestart,
+        Builtin::ServiceStatus,
+        Builtin::TimerList,
+    ];
+    let which = tools[usize::from(*which) % tools.len()];
+    let sent = [b"DATA\r\nOK 1\r\n", sent].concat();
+    let arguments = json!({ "service": "nginx.service" });
+    let ask = |piece| {
+        let mut told = ask_systemd(which, PieceServer { left: &sent, piece }, &arguments, 8_192, "h");
+        if let Ok((Value::Object(members), _)) = &mut told {
+            members.remove("observed_at");
+        }
+        told
+    };
+    let whole = ask(usize::MAX);
+    assert_eq!(ask(3), whole, "in pieces it is another result");
+    match whole {
+        Err(why) => refuses_visibly(&why),
+        Ok((value, _)) => {
+            assert!(has_only_exact_integers(&value), "{value}: a number that no entry may contain");
+            assert!(value.to_string().len() <= 8_192, "{} bytes", value.to_string().len());
+        }
+    }
+}
+
+/// What `journalctl` prints. There is at most one entry for each line, and it has no members but
+/// those that are shown.
+pub fn journal_lines(bytes: &[u8]) {
+    const SHOWN: [&str; 9] = [
+        "at",
+        "unit",
+        "identifier",
+        "pid",
+        "priority",
+        "message",
+        "message_base64",
+        "message_cut",
+        "message_left_out",
+    ];
+    let told = journal_result(bytes, bytes, None, "h");
+    assert!(has_only_exact_integers(&told), "{told}: a number that no entry may contain");
+    let entries = told["entries"].as_array().expect("a list");
+    assert!(entries.len() <= bytes.split(|byte| *byte == b'\n').count());
+    for entry in entries {
+        let members = entry.as_object().expect("an object");
+        assert!(members.keys().all(|name| SHOWN.contains(&name.as_str())), "{entry}");
     }
 }

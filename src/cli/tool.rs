@@ -325,6 +325,7 @@ fn element(element: &Element) -> String {
     match element {
         Element::Literal(word) => word.clone(),
         Element::Argument(name) => format!("{{{name}}}"),
+        Element::Setting(option, name) => format!("{option}={{{name}}}"),
     }
 }
 

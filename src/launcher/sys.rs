@@ -241,6 +241,17 @@ pub(crate) fn landlock_abi() -> Option<i32> {
     i32::try_from(abi).ok().filter(|abi| *abi > 0)
 }
 
+/// Whether the kernel's clock is synchronized with another (adjtimex(2)). `None` if it does not
+/// say.
+pub(crate) fn is_clock_synchronized() -> Option<bool> {
+    // SAFETY: all bytes zero are a valid `timex`; with its `modes` 0 the call changes nothing.
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `timex` is a valid object that the kernel fills.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    let is_synchronized = state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0;
+    (state >= 0).then_some(is_synchronized)
+}
+
 /// Leaves the shared namespaces for new ones.
 pub(crate) fn unshare(namespaces: CloneFlags) -> io::Result<()> {
     Ok(nix::sched::unshare(namespaces)?)

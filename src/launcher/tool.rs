@@ -121,7 +121,7 @@ impl OpenTool {
             }
         }
         for Connect::Unix(path) in &manifest.connect {
-            if machine.paths.tree.find_plain(path).is_err() {
+            if machine.paths.tree.find_plain(path).is_err() && !does_without_sockets(&manifest.runner) {
                 skip(path);
             }
         }
@@ -285,6 +285,11 @@ impl OpenTool {
     }
 }
 
+/// Whether a call is made without the sockets that are missing.
+pub(crate) fn does_without_sockets(runner: &Runner) -> bool {
+    matches!(runner, Runner::Builtin(which) if which.does_without_sockets())
+}
+
 /// Program, programs that it may start, and script.
 type Runnable = (Option<OpenProgram>, Vec<OpenProgram>, Option<OwnedFd>);
 
@@ -394,26 +399,8 @@ fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), true) => {
             AccessFs::ReadFile | AccessFs::ReadDir
         }
-        (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths), _) => BitFlags::EMPTY,
-        (Runner::Builtin(Builtin::HttpGet | Builtin::HttpProbe | Builtin::TlsCertificate), _) => {
-            BitFlags::EMPTY
-        }
-        (Runner::Front(_), _) => BitFlags::EMPTY,
-        // These have no folders.
-        (
-            Runner::Builtin(
-                Builtin::Connections
-                | Builtin::DiskIo
-                | Builtin::DiskUsage
-                | Builtin::HealthCheck
-                | Builtin::Interfaces
-                | Builtin::ListeningPorts
-                | Builtin::MemoryUsage
-                | Builtin::ProcessInfo
-                | Builtin::ProcessList,
-            ),
-            _,
-        ) => BitFlags::EMPTY,
+        // The others have no folders.
+        (Runner::Builtin(_) | Runner::Front(_), _) => BitFlags::EMPTY,
     }
 }
 

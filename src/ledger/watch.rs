@@ -6,16 +6,17 @@
 //! whole ledger is verified again, as `par audit verify` does it, and only what that confirms is
 //! damage. A file that cannot be read at the moment is not damage: it is tried again.
 
-use super::files::Files;
+use super::files::{Files, HighWater};
 use super::handle::Ledger;
 use super::payload::{LedgerDamagePayload, VerifyPass};
-use super::read::{ReadError, Reader, Wake};
+use super::read::{OpenSegments, ReadError, Reader, Wake, root_at};
+use super::tree::Head;
 use super::verify::{
     AfterSlice, AuditError, ChainState, SlicedAudit, SoundLedger, Verdict, Verification, audit,
 };
 use super::write::{AppendError, OpenError, WAY_OUT};
 use crate::types::clock::{Wall, mono_us, thread_us};
-use crate::types::{limits, text};
+use crate::types::{Digest, limits, text};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -81,29 +82,74 @@ impl Watcher {
 }
 
 impl Ledger {
-    /// Verifies the newest entries ([`limits::VERIFY_TO_ACT_ENTRIES_MAX`]), for a command that is
-    /// about to act without a server. Damage is recorded, and nothing else is appended from then
-    /// on.
+    /// Verifies every entry since the last verification that reached the end, and at least the
+    /// newest [`limits::VERIFY_TO_ACT_AGAIN`], for a command that is about to act without a server.
+    /// The cost depends on what is new, not on the length of the ledger. Damage is recorded, and
+    /// nothing else is appended from then on.
     pub fn verify_to_act(&self) -> Result<(), OpenError> {
         if let Some(damage) = self.damage() {
             return Err(OpenError::Append(AppendError::Damaged(Box::new(damage))));
         }
         let unreadable = |why: String| OpenError::Incomplete(format!("it cannot be verified: {why}"));
-        let newest = SlicedAudit::newest(self.files(), limits::VERIFY_TO_ACT_ENTRIES_MAX);
-        let found = newest
-            .map_or_else(|error| Slice::of_error(&error), |mut audit| Slice::last(&mut audit, self.files()));
-        let suspicion = match found {
-            Slice::More | Slice::Sound(_) => return Ok(()),
+        let newest = self.unverified().and_then(|count| {
+            SlicedAudit::newest(self.files(), count).map_err(|error| Slice::of_error(&error))
+        });
+        let found = newest.map(|mut audit| Slice::last(&mut audit, self.files()));
+        let suspicion = match found.unwrap_or_else(|found| found) {
+            Slice::More => return Ok(()),
+            Slice::Sound(report) => {
+                self.mark_verified(&report);
+                return Ok(());
+            }
             Slice::Hindered(why) => return Err(unreadable(why)),
             Slice::Suspect(suspicion) => suspicion,
         };
         match self.confirm(suspicion, VerifyPass::Whole) {
-            Confirmed::Holds => Ok(()),
+            Confirmed::Holds => {
+                // Whatever the mark says, it is not about this ledger.
+                let _removed = std::fs::remove_file(self.files().verified());
+                Ok(())
+            }
             Confirmed::Hindered(why) => Err(unreadable(why)),
             Confirmed::Damaged(damage) => {
                 self.report(&damage);
                 Err(OpenError::Append(AppendError::Damaged(Box::new(damage))))
             }
+        }
+    }
+
+    /// The number of newest entries to verify. If the entries that were verified before are not
+    /// those of this ledger, that is a suspicion.
+    fn unverified(&self) -> Result<u64, Slice> {
+        let Some(mark) = HighWater::read(&self.files().verified()) else {
+            return Ok(limits::VERIFY_TO_ACT_FIRST);
+        };
+        let size = self.head().size;
+        let suspect = |what: String| Slice::Suspect(Suspicion { seq: None, what, is_unreadable: false });
+        let Some(new) = size.checked_sub(mark.size) else {
+            return Err(suspect(format!("it has {size} entries, but {} were verified before", mark.size)));
+        };
+        let root = OpenSegments::open(&self.files().ledger())
+            .map_err(AuditError::from)
+            .and_then(|mut segments| Ok(root_at(&mut segments, mark.size)?));
+        match root {
+            Ok(root) if root == mark.root => Ok(new.max(limits::VERIFY_TO_ACT_AGAIN)),
+            Ok(_) => {
+                let what = "the root over them is not the one that was verified";
+                Err(suspect(format!("its first {} entries have changed: {what}", mark.size)))
+            }
+            Err(error) => Err(Slice::of_error(&error)),
+        }
+    }
+
+    /// Notes that everything up to the end of `report` was verified. If that fails, the next
+    /// command verifies more.
+    fn mark_verified(&self, report: &Verification) {
+        let size = report.from.saturating_add(report.entries);
+        let Some(root) = Digest::from_hex(&report.root) else { return };
+        match HighWater::open(&self.files().verified()) {
+            Ok(mark) => mark.write(Head { size, root }),
+            Err(error) => tracing::debug!(%error, "cannot note how far the ledger was verified"),
         }
     }
 
@@ -318,6 +364,7 @@ impl Rounds {
         if self.pass == VerifyPass::Whole {
             self.took_us = self.worked_us;
         }
+        self.ledger.mark_verified(report);
         let (size, root) = (self.audit.size(), report.root.clone());
         let sound = SoundLedger { size, root, at_us: Wall::now().0, took_us: self.took_us };
         let state = ChainState::Sound(sound);

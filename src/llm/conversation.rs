@@ -22,14 +22,28 @@ pub struct Conversation {
     system: String,
     runbook: Option<GivenRunbook>,
     messages: Vec<Message>,
+    /// The results that are in it, with their places in the messages.
+    results: Vec<(usize, KeptResult)>,
     bytes: usize,
     labels: DataLabels,
 }
 
-/// The words before a runbook.
-const RUNBOOK: &str = "\
-The operator of this server wrote the following runbook for exactly this message. Follow its steps in their \
-order, as far as they help, and read each result. It permits nothing: each call is checked as ever.";
+/// A result of a call, as it is on the ledger.
+#[derive(Debug)]
+struct KeptResult {
+    entry: u64,
+    /// What the model reads if the output is left out.
+    short: String,
+}
+
+/// A result whose output may be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldResult {
+    /// Its entry on the ledger.
+    pub entry: u64,
+    /// How many bytes that saves.
+    pub saved: usize,
+}
 
 /// One message.
 #[derive(Debug)]
@@ -61,14 +75,14 @@ impl Conversation {
     #[must_use]
     pub fn new(system: Labelled<String>) -> Self {
         let (system, labels) = system.into_parts();
-        Self { bytes: system.len(), system, runbook: None, messages: Vec::new(), labels }
+        Self { bytes: system.len(), system, runbook: None, messages: Vec::new(), results: Vec::new(), labels }
     }
 
     /// Gives the model a runbook: the operator's text, after the system prompt.
     pub fn give(&mut self, runbook: Labelled<Clean<GivenRunbook>>) {
         let (runbook, labels) = runbook.into_parts();
         let runbook = runbook.into_inner();
-        let text = format!("\n\n{RUNBOOK}\n\n{}", runbook.text);
+        let text = format!("\n\n{}\n\n{}", runbook.words, runbook.text);
         self.labels.add(&labels);
         self.bytes = self.bytes.saturating_add(text.len());
         self.system.push_str(&text);
@@ -138,7 +152,34 @@ impl Conversation {
         for result in results {
             let record = result.record();
             let (call_id, tool) = (record.proposed_id.clone(), record.tool.clone());
+            let kept = KeptResult { entry: result.seq(), short: result.without_output() };
+            self.results.push((self.messages.len(), kept));
             self.push(Message::Tool { call_id, tool, text: result.text() }, &record.labels);
+        }
+    }
+
+    /// The results whose outputs may be left out, oldest first: those that the model has answered,
+    /// and that are longer with their output.
+    #[must_use]
+    pub fn old_results(&self) -> Vec<OldResult> {
+        let last = self.messages.iter().rposition(|message| matches!(message, Message::Reply { .. }));
+        let is_old = |at: &usize| last.is_some_and(|last| *at < last);
+        let old = self.results.iter().filter(|(at, _)| is_old(at)).filter_map(|(at, kept)| {
+            let Some(Message::Tool { text, .. }) = self.messages.get(*at) else { return None };
+            let saved = text.len().checked_sub(kept.short.len()).filter(|saved| *saved > 0)?;
+            Some(OldResult { entry: kept.entry, saved })
+        });
+        old.collect()
+    }
+
+    /// Leaves out the outputs of these entries. The calls and a line for each result stay, and so
+    /// do the labels: what the model wrote since may come from what it read.
+    pub fn leave_out(&mut self, entries: &[u64]) {
+        for (at, kept) in self.results.iter().filter(|(_, kept)| entries.contains(&kept.entry)) {
+            if let Some(Message::Tool { text, .. }) = self.messages.get_mut(*at) {
+                self.bytes = self.bytes.saturating_sub(text.len()).saturating_add(kept.short.len());
+                text.clone_from(&kept.short);
+            }
         }
     }
 

@@ -49,6 +49,8 @@ pub enum ModelErrorKind {
     Timeout,
     /// The server answered with this HTTP status.
     Status(u16),
+    /// The server refused the request with this HTTP status because it is too long.
+    TooLong(u16),
     /// The server's answer is not a valid reply.
     Malformed,
     /// The server reports inside its answer that it failed.
@@ -132,8 +134,9 @@ impl ModelError {
         // Request timeout, conflict and too many requests are temporary; so may be any failure of
         // the server.
         let retryable = matches!(status, 408 | 409 | 429 | 500..=599);
+        let kind = if is_too_long(status, &raw) { ModelErrorKind::TooLong } else { ModelErrorKind::Status };
         Self {
-            kind: ModelErrorKind::Status(status),
+            kind: kind(status),
             message,
             retryable,
             raw: Some(raw),
@@ -156,7 +159,10 @@ impl ModelError {
             | ModelErrorKind::NotConfigured
             | ModelErrorKind::Resting => true,
             ModelErrorKind::Status(status) => matches!(status, 401..=404 | 408 | 409 | 429 | 500..=599),
-            ModelErrorKind::Malformed | ModelErrorKind::TooLarge | ModelErrorKind::NotPermitted => false,
+            ModelErrorKind::TooLong(_)
+            | ModelErrorKind::Malformed
+            | ModelErrorKind::TooLarge
+            | ModelErrorKind::NotPermitted => false,
         }
     }
 
@@ -206,6 +212,32 @@ impl From<EgressError> for ModelError {
             retry_after: None,
             sent: None,
         }
+    }
+}
+
+/// How servers say that a request does not fit into the model's window, in lower case. All words of
+/// a row are there.
+const TOO_LONG: [&[&str]; 9] = [
+    &["context_length_exceeded"],
+    &["maximum context length"],
+    &["exceed_context_size"],
+    &["exceeds the available context size"],
+    &["context length", "exceed"],
+    &["context window", "exceed"],
+    &["prompt is too long"],
+    &["input is too long"],
+    &["input token count", "exceeds"],
+];
+
+/// Whether a server refused a request because of its length. Only what a run leaves out depends on
+/// this, never which server is asked.
+fn is_too_long(status: u16, body: &[u8]) -> bool {
+    let said = String::from_utf8_lossy(body).to_ascii_lowercase();
+    let says = |words: &&[&str]| words.iter().all(|word| said.contains(word));
+    match status {
+        413 => true,
+        400 | 422 => TOO_LONG.iter().any(says),
+        _ => false,
     }
 }
 

@@ -9,6 +9,16 @@ pub struct OpaqueOrigin {
     pub base_url: String,
     /// The model as configured.
     pub model: String,
+    /// What tells the key from another ([`Finder::key_identity`]); `none` without a key, and empty
+    /// in records of earlier versions.
+    ///
+    /// [`Finder::key_identity`]: crate::secrets::Finder::key_identity
+    pub key: String,
+}
+
+impl OpaqueOrigin {
+    /// The `key` of a server that gets none.
+    pub(super) const NO_KEY: &'static str = "none";
 }
 
 /// What determines the bytes of a request, next to the conversation and the tools. Recorded with
@@ -28,20 +38,23 @@ pub struct RequestForm {
 }
 
 /// A form taken apart: the origin, and the numbers.
-pub(super) type FormParts = ((String, String, String), (Option<u64>, u64, u64));
+pub(super) type FormParts = (((String, String), (String, String)), (Option<u64>, u64, u64));
 
 impl RequestForm {
     pub(super) fn apart(self) -> FormParts {
-        let Self { origin: OpaqueOrigin { wire, base_url, model }, reply_tokens_max, .. } = self;
+        let Self { origin: OpaqueOrigin { wire, base_url, model, key }, reply_tokens_max, .. } = self;
         let flags = u64::from(self.is_streamed) | u64::from(self.is_plain) << 1;
-        ((wire, base_url, model), (reply_tokens_max.map(u64::from), u64::from(self.context_tokens), flags))
+        (
+            ((wire, base_url), (model, key)),
+            (reply_tokens_max.map(u64::from), u64::from(self.context_tokens), flags),
+        )
     }
 
-    pub(super) fn whole(((wire, base_url, model), numbers): FormParts) -> Self {
+    pub(super) fn whole((((wire, base_url), (model, key)), numbers): FormParts) -> Self {
         let (reply_tokens_max, context_tokens, flags) = numbers;
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         Self {
-            origin: OpaqueOrigin { wire, base_url, model },
+            origin: OpaqueOrigin { wire, base_url, model, key },
             reply_tokens_max: reply_tokens_max.map(small),
             context_tokens: small(context_tokens),
             is_streamed: flags & 1 != 0,

@@ -76,6 +76,10 @@ impl Provider for Guarded {
         self.provider.sink()
     }
 
+    fn window_tokens(&self) -> Option<u32> {
+        self.provider.window_tokens()
+    }
+
     fn next(&self) -> Option<Arc<dyn Provider>> {
         self.next.clone()
     }

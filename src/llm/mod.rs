@@ -40,7 +40,7 @@ pub(crate) mod borders;
 mod tests;
 
 pub use choose::{build, build_all};
-pub use conversation::{Conversation, Message};
+pub use conversation::{Conversation, Message, OldResult};
 pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind, SentRequest};
 pub use form::{OpaqueOrigin, RequestForm};

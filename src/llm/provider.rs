@@ -35,6 +35,11 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// The size of the model's window, in tokens, if it is known.
+    fn window_tokens(&self) -> Option<u32> {
+        None
+    }
+
     /// The name of the model in the configuration; `None` without one, for a substitute of a model.
     fn named(&self) -> Option<&str> {
         None

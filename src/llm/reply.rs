@@ -29,8 +29,8 @@ pub struct ModelReply {
     pub raw: Vec<u8>,
     /// Set if the answer was a stream: what its bytes were, whether or not `raw` has them.
     pub streamed: Option<StreamedBytes>,
-    /// The number of states of earlier replies that the request left out, because another wire,
-    /// base URL or model made them, or because they held a secret.
+    /// The number of states of earlier replies that the request left out, because they came from
+    /// another wire, base URL or model, with another key, or because they held a secret.
     pub states_left_out: u64,
     /// The model as the server names it, else as configured.
     pub model: String,
@@ -87,8 +87,11 @@ type CallParts = (String, String, String);
 /// The server's text for a stop, and the function that makes the stop from it.
 type StopParts = (String, fn(String) -> Stop);
 
+/// Where a state came from: wire and base URL, model and key.
+type OriginParts = ((String, String), (String, String));
+
 /// A part: which one and its length; its origin, its state and the digest of that.
-type PartParts = ((u64, u64), Option<(CallParts, Option<String>, Digest)>);
+type PartParts = ((u64, u64), Option<(OriginParts, Option<String>, Digest)>);
 
 /// The bytes: number, digest, whether they held a secret.
 type StreamedParts = Option<(u64, Option<Digest>, u64)>;
@@ -134,6 +137,14 @@ impl ModelReply {
         }
     }
 
+    /// Whether there was no room for a reply: the model stopped because of the length before it
+    /// wrote anything.
+    #[must_use]
+    pub fn is_without_room(&self) -> bool {
+        let is_empty = self.text.is_none() && self.calls.is_empty() && self.usage.output_tokens == 0;
+        self.stop == Stop::Length && is_empty
+    }
+
     fn whole((said, (raw, streamed, model), counted): <Self as Parted>::Parts) -> Self {
         let (text, (calls, parts), (why, stop)) = said;
         let ((input_tokens, output_tokens), (request_digest, form, states_left_out), found) = counted;
@@ -172,8 +183,9 @@ impl ReplyPart {
         match self {
             Self::Text(bytes) => ((0, bytes as u64), None),
             Self::Call => ((1, 0), None),
-            Self::Opaque(OpaqueState { origin: OpaqueOrigin { wire, base_url, model }, state, digest }) => {
-                ((2, 0), Some(((wire, base_url, model), state, digest)))
+            Self::Opaque(OpaqueState { origin, state, digest }) => {
+                let OpaqueOrigin { wire, base_url, model, key } = origin;
+                ((2, 0), Some((((wire, base_url), (model, key)), state, digest)))
             }
         }
     }
@@ -181,9 +193,10 @@ impl ReplyPart {
     /// A state in which a secret was replaced is dropped: its server would not accept it.
     fn whole(((which, bytes), opaque): PartParts) -> Self {
         match (which, opaque) {
-            (_, Some(((wire, base_url, model), state, digest))) => {
+            (_, Some((((wire, base_url), (model, key)), state, digest))) => {
                 let state = state.filter(|state| Digest::sha256(state.as_bytes()) == digest);
-                Self::Opaque(OpaqueState { origin: OpaqueOrigin { wire, base_url, model }, state, digest })
+                let origin = OpaqueOrigin { wire, base_url, model, key };
+                Self::Opaque(OpaqueState { origin, state, digest })
             }
             (0, None) => Self::Text(usize::try_from(bytes).unwrap_or(usize::MAX)),
             (_, None) => Self::Call,

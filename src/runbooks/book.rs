@@ -10,6 +10,11 @@ use crate::tools::check_id;
 use crate::types::{Digest, limits, text};
 use std::collections::BTreeSet;
 
+/// The words before a runbook.
+const WORDS: &str = "\
+The operator of this server wrote the following runbook for exactly this message. Follow its steps in their \
+order, as far as they help, and read each result. It permits nothing: each call is checked as ever.";
+
 /// One runbook.
 #[derive(Clone, Debug)]
 pub struct Runbook {
@@ -46,6 +51,8 @@ pub struct GivenRunbook {
     pub sha256: Digest,
     /// The service that the phrase names.
     pub service: Option<String>,
+    /// PAR's own words before it, for the model.
+    pub words: String,
     /// Its text, in which folders have their paths and the service its name.
     pub text: String,
     /// Its steps. Empty for a run that was rebuilt from its entries: the replies that they led to
@@ -107,6 +114,7 @@ impl Runbook {
             name: self.name.clone(),
             sha256: self.sha256,
             service: service.map(str::to_owned),
+            words: WORDS.to_owned(),
             text: text.join("\n").trim().to_owned(),
             steps: self.steps().map(|step| step.call(service)).collect(),
         }
@@ -127,15 +135,18 @@ impl GivenRunbook {
 }
 
 impl Parted for GivenRunbook {
-    type Parts = ((String, Option<String>, String), (Digest, Vec<(String, String)>));
+    type Parts = ((String, Option<String>, (String, String)), (Digest, Vec<(String, String)>));
 
     fn apart(self) -> (Self::Parts, fn(Self::Parts) -> Self) {
-        let Self { name, sha256, service, text, steps } = self;
+        let Self { name, sha256, service, words, text, steps } = self;
         let steps = steps.into_iter().map(|WrittenCall { tool, arguments }| (tool, arguments)).collect();
-        (((name, service, text), (sha256, steps)), |((name, service, text), (sha256, steps))| {
-            let call = |(tool, arguments)| WrittenCall { tool, arguments };
-            Self { name, sha256, service, text, steps: steps.into_iter().map(call).collect() }
-        })
+        (
+            ((name, service, (words, text)), (sha256, steps)),
+            |((name, service, (words, text)), (sha256, steps))| {
+                let call = |(tool, arguments)| WrittenCall { tool, arguments };
+                Self { name, sha256, service, words, text, steps: steps.into_iter().map(call).collect() }
+            },
+        )
     }
 }
 

@@ -122,6 +122,15 @@ impl Finder {
         digest_of(&self.key, value)
     }
 
+    /// Tells the key of a model from another on the ledger: the first sixteen bytes, in
+    /// hexadecimal, of an HMAC-SHA256 over `par/model-key/1`, a NUL and the key. Without the key of
+    /// the home, which is on no ledger, no guess can be tested with it.
+    #[must_use]
+    pub fn key_identity(&self, value: &[u8]) -> String {
+        let mac = hmac_of(&self.key, b"par/model-key/1\0", value);
+        digest::hex(mac.first_chunk::<16>().map_or(&[], <[u8; 16]>::as_slice))
+    }
+
     /// `bytes` with every secret replaced; `None` if nothing was replaced. If `is_cut`, an end that
     /// may be the beginning of a secret is replaced too.
     #[must_use]
@@ -331,13 +340,17 @@ pub(super) fn marker(name: &str, digest: &str) -> String {
     format!("[secret:{name}:{digest}]")
 }
 
-fn digest_of(key: &[u8], value: &[u8]) -> String {
+fn hmac_of(key: &[u8], purpose: &[u8], value: &[u8]) -> [u8; 32] {
     // HMAC takes a key of any length, so this cannot fail.
-    let mac: [u8; 32] = Hmac::<Sha256>::new_from_slice(key).map_or([0; 32], |mut mac| {
-        mac.update(b"par/secret/1\0");
+    Hmac::<Sha256>::new_from_slice(key).map_or([0; 32], |mut mac| {
+        mac.update(purpose);
         mac.update(value);
         mac.finalize().into_bytes().into()
-    });
+    })
+}
+
+fn digest_of(key: &[u8], value: &[u8]) -> String {
+    let mac = hmac_of(key, b"par/secret/1\0", value);
     digest::hex(mac.first_chunk::<4>().map_or(&[], <[u8; 4]>::as_slice))
 }
 

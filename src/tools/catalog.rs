@@ -3,7 +3,7 @@
 use super::manifest::error::{ManifestError, ManifestFaults};
 use super::manifest::paths::Places;
 use super::manifest::tool::Manifest;
-use super::manifest::words::ResourceSpec;
+use super::manifest::words::{IdKind, ResourceSpec};
 use super::numbers;
 use crate::config::trusted;
 use crate::types::json::{canonical, parse_strict};
@@ -214,8 +214,8 @@ impl Catalog {
         let text = |argument: &str| arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
         match &tool.manifest.resource {
             ResourceSpec::Path { argument } => check_path(text(argument))?,
-            ResourceSpec::Id { argument, .. } => {
-                check_id(text(argument)).map_err(|e| format!("`{argument}`: {e}"))?;
+            ResourceSpec::Id { argument, kind } => {
+                kind.check(text(argument)).map_err(|e| format!("`{argument}`: {e}"))?;
             }
             ResourceSpec::Host { argument, form } => {
                 form.read(text(argument)).map_err(|e| format!("`{argument}` {e}"))?;
@@ -254,6 +254,30 @@ pub fn check_id(id: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("is not an id `[a-z0-9][a-z0-9._-]*` of at most {} bytes", limits::ID_BYTES_MAX))
+    }
+}
+
+/// Length of the name of a unit, in bytes (systemd.unit(5)).
+const UNIT_BYTES_MAX: usize = 255;
+
+impl IdKind {
+    /// Checks that `id` has the form of an id of this kind. A service is a unit of systemd, whose
+    /// names have more characters; like other ids it is a plain file name and never an option.
+    pub fn check(self, id: &str) -> Result<(), String> {
+        match self {
+            Self::Project | Self::Job => check_id(id),
+            Self::Service => {
+                let first = id.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+                let all = id.bytes().all(|b| b.is_ascii_alphanumeric() || b":_.@\\-".contains(&b));
+                if first && all && id.len() <= UNIT_BYTES_MAX {
+                    Ok(())
+                } else {
+                    Err(format!(
+                        "is not a unit `[A-Za-z0-9][A-Za-z0-9:_.@\\-]*` of at most {UNIT_BYTES_MAX} bytes"
+                    ))
+                }
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! * `manifest/`: one tool, as its file declares it.
 //! * `builtin/`: the builtin tools.
+//! * `journal`: what `journalctl` prints, as a result.
 //! * `numbers`: which numbers arguments may contain.
 //! * `catalog`: all tools, and the check of a proposed call.
 //!
@@ -18,12 +19,14 @@
 
 mod manifest;
 pub mod builtin;
+mod journal;
 mod numbers;
 mod catalog;
 #[cfg(test)]
 mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, UnknownTool, ValidCall, check_id};
+pub use journal::journal_result;
 pub use manifest::check::program_path;
 pub use manifest::code::CodeFile;
 pub use manifest::content::ContentFolder;

@@ -122,12 +122,46 @@ fn a_connected_tool_declares_its_hosts_and_bounds() {
 fn the_one_that_is_off_could_be_switched_on() {
     let off = include_str!("../../tools.d/service_restart.toml.disabled");
     let etc = Etc::new();
-    let script = include_str!("../../jobs.d/service_restart.pl");
-    std::fs::write(etc.path("etc/jobs.d/service_restart.pl"), script).expect("script");
-    // Not every machine has it, and a missing program is refused.
-    let manifest = etc.parse(&off.replace("/usr/bin/perl", "/bin/sh")).expect("a manifest");
+    let manifest = etc.parse(off).expect("a manifest");
     let bus = std::fs::canonicalize("/run/dbus").unwrap_or("/run/dbus".into()).join("system_bus_socket");
     assert_eq!((manifest.resource.kind(), manifest.connect), ("Service", vec![Connect::Unix(bus)]));
+}
+
+/// A builtin that asks systemd is about the unit that rules decide on, reaches the bus and nothing
+/// else, and is not called reading if it acts.
+#[test]
+fn builtins_that_ask_systemd_are_bound_to_the_bus_and_to_the_unit() {
+    let (etc, restart) = (Etc::new(), include_str!("../../tools.d/service_restart.toml.disabled"));
+    let status = include_str!("../../tools.d/service_status.toml");
+    let bus = "connect = [\"unix:/run/dbus/system_bus_socket\"]";
+    for (manifest, old, new, expect) in [
+        (status, bus, "", "needs the socket of the system bus and nothing else"),
+        (status, bus, "connect = [\"unix:/run/a\", \"unix:/run/b\"]", "and nothing else"),
+        (status, bus, "connect = [\"localhost:80\"]", "and nothing else"),
+        (status, "from = \"/service\"\ncanonical = \"id\"", "is = \"localhost\"", "rules decide on the unit"),
+        (status, "type = \"Service\"", "type = \"Job\"", "rules decide on the unit"),
+        (restart, "class = \"admin\"", "class = \"read\"", "this builtin acts"),
+        (restart, "class = \"admin\"", "class = \"net\"", "this builtin acts"),
+    ] {
+        assert!(manifest.contains(old), "{old}");
+        let error = etc.parse(&manifest.replace(old, new)).expect_err(new);
+        assert!(error.contains(expect), "{new}: {error}");
+    }
+}
+
+#[test]
+fn names_of_units_are_ids_and_never_paths_or_options() {
+    for unit in ["nginx.service", "NetworkManager.service", "user@1000.service", "a\\x2db.mount", "0.slice"] {
+        assert_eq!(IdKind::Service.check(unit), Ok(()), "{unit}");
+        let is_plain = unit.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.');
+        assert_eq!(IdKind::Project.check(unit).is_ok(), is_plain, "{unit}");
+    }
+    let long = "a".repeat(256);
+    for other in
+        ["", "-.mount", ".", "..", "a/b", "a b", "*.service", "a\n", "ä.service", "@a", long.as_str()]
+    {
+        assert!(IdKind::Service.check(other).is_err(), "{other:?}");
+    }
 }
 
 #[test]

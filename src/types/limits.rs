@@ -88,8 +88,11 @@ pub const VERIFY_SLICE_ENTRIES_MAX: u64 = 4_096;
 pub const VERIFY_SLICE_MS_MAX: u64 = 100;
 /// Interval at which it looks for new entries that are few enough to verify early, in milliseconds.
 pub const VERIFY_LOOK_MS: u64 = 1_000;
-/// Newest entries that a command without a server verifies before it acts.
-pub const VERIFY_TO_ACT_ENTRIES_MAX: u64 = 20_000;
+/// Newest entries that a command without a server verifies before it acts, in addition to all that
+/// were never verified.
+pub const VERIFY_TO_ACT_AGAIN: u64 = 2_000;
+/// Newest entries that it verifies if it does not know which were verified before.
+pub const VERIFY_TO_ACT_FIRST: u64 = 20_000;
 /// Delay before it continues after a file could not be read, in milliseconds.
 pub const VERIFY_PAUSE_MS: u64 = 5_000;
 /// Time that the expiry of old payloads waits for readers of a segment, in milliseconds.

@@ -135,7 +135,10 @@ fn a_secret_that_is_named_later_is_not_recalled() {
     let secret = home.beside("orchid.secret");
     std::fs::write(&secret, MARKER).expect("written");
     std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
-    home.configure(&format!("[secrets]\norchid = \"file:{}\"\n", secret.display()));
+    home.configure(&format!(
+        "[paths]\nlogs = \"/var/log\"\n[secrets]\norchid = \"file:{}\"\n",
+        secret.display()
+    ));
     let step = call(&home, "recall", &json!({ "entry": entry }));
     assert_eq!(step["status"], "ok", "{step}");
     assert!(!step.to_string().contains(MARKER) && step.to_string().contains("[secret:orchid"), "{step}");
@@ -170,7 +173,7 @@ fn a_caller_recalls_own_runs_alone_and_counts_own_denials() {
         let step = reply["steps"][0].clone();
         assert_eq!(step["status"], "ok", "{reply}");
         let result = home.entry(step["ledger"]["result"].as_u64().expect("a number"));
-        assert_eq!(result["header"].get("taint"), None, "counts are not a stranger's words: {result}");
+        assert_eq!(result["header"]["taint"], json!([]), "counts are not a stranger's words: {result}");
         let rows = step["result"]["denied"].as_array().expect("a list").iter();
         let rows = rows.map(|row| json!([row["tool"], row["rules"], row["class"], row["calls"]]));
         (step["result"]["runs"].clone(), rows.collect::<Vec<_>>())

@@ -42,6 +42,8 @@ mod upgrade;
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.
 mod stream;
+// What a run comes to on every wire, whole and streamed, whatever is wrong with the server.
+mod outcomes;
 // Models by name, their keys, and which of them is asked.
 mod models;
 // Questions on a terminal are answered there.
@@ -56,10 +58,16 @@ mod crowd;
 mod reload; // as an ordinary user too
 // Decisions are made again from the ledger, and edited ones are found.
 mod replay;
+// Requests to models are built again from the ledger, also by another reader.
+mod rebuilt;
 // Followers of the ledger receive the entries that match.
 mod follow;
+// Runbooks are followed, recorded and checked.
 mod runbooks;
+// Tools are switched on and off with their rules.
 mod switch;
+// The page of ten questions is made and compared.
+mod questions;
 // Tools of the server itself: its record, look-ups and probes.
 mod front; // as an ordinary user too
 mod probes; // as an ordinary user too
@@ -91,8 +99,10 @@ mod rights;
 mod jobs; // as an ordinary user too
 // An uploader of versions decides neither what a model does nor what is live.
 mod uploader; // as an ordinary user too
-// A tool connected to a real bus restarts a service there.
+// Tools connected to a real bus ask systemd, and restart a service there.
 mod bus; // as an ordinary user too
+// Tools that read a real journal.
+mod journal; // as an ordinary user too
 // A disk that fails at any one moment.
 mod faults; // as an ordinary user too
 // Installed into a folder, served as two users, watched.

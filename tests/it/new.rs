@@ -134,6 +134,72 @@ fn what_a_start_would_refuse_is_taken_back() {
     }
 }
 
+/// Who may use which model, for each form of `--who`; the rule holds, and its cases notice every
+/// change of it.
+#[test]
+fn a_rule_about_a_model_is_made_from_a_sentence_and_holds() {
+    let home = TestHome::init();
+    let model = |name: &str| {
+        format!(
+            "[models.{name}]\nwire = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\nkey = \"none\"\n"
+        )
+    };
+    let names = ["big", "other", "small", "third"];
+    let models: String = names.iter().map(|name| model(name)).collect();
+    home.configure(&format!(
+        "[llm]\nuse = [\"big\"]\n[paths]\nlogs = \"/var/log\"\n[groups]\nanalysts = [\"ana\"]\n{models}"
+    ));
+    home.key("nightly", "operator");
+    let new =
+        |who: &str, on: &str| home.par(&["policy", "new", "--who", who, "--may", "model.ask", "--on", on]);
+    let made = new("group:analysts", "model:big");
+    let told = text(&made.stdout);
+    assert!(made.status.success(), "{told}{}", text(&made.stderr));
+    for line in [
+        "unless { principal in PAR::Group::\"analysts\" };",
+        "  allow  a user in the group analysts may use the model big",
+        "  deny   another operator may not use the model big",
+    ] {
+        assert!(told.contains(line), "{line:?} in {told}");
+    }
+    for (who, on) in [("user:ana", "model:other"), ("admin", "model:small"), ("key:nightly", "model:third")] {
+        let made = new(who, on);
+        assert!(made.status.success(), "{who}: {}", text(&made.stderr));
+    }
+    let explain = |who: &[&str]| text(&home.par(&[&["policy", "explain", "model.ask"], who].concat()).stdout);
+    let denied = explain(&["--as", "operator"]);
+    assert!(denied.contains("deny") && denied.contains("only a user in the group analysts"), "{denied}");
+    assert!(explain(&["--as", "operator", "--user", "ana"]).contains("allow"));
+    let score = home.expect(0, &["policy", "test"]);
+    assert!(score.contains("mutation score 100 %"), "{score}");
+    let before = files(&home);
+    for (who, on, expect) in [
+        ("admin", "model:smal", "did you mean `model:small`?"),
+        ("admin", "@logs", "expected `model:NAME`"),
+        ("admin", "model:default", "no model of that name"),
+        ("user:ana", "model:other", "exists already"),
+    ] {
+        let refused = new(who, on);
+        assert!(text(&refused.stderr).contains(expect), "{expect}: {}", text(&refused.stderr));
+    }
+    assert_eq!(files(&home), before);
+    // Where no rule permits a model, the permit is written too.
+    let rules = home.path("etc/policies");
+    std::fs::remove_file(rules.join("05-models.cedar")).expect("removed");
+    std::fs::remove_file(rules.join("tests/05-models.toml")).expect("removed");
+    std::fs::remove_file(rules.join("60-admin-model-ask-model-small.cedar")).expect("removed");
+    std::fs::remove_file(rules.join("tests/60-admin-model-ask-model-small.toml")).expect("removed");
+    for other in ["group-analysts-model-ask-model-big", "user-ana-model-ask-model-other"] {
+        std::fs::remove_file(rules.join(format!("tests/60-{other}.toml"))).expect("removed");
+    }
+    let key = std::fs::read_dir(rules.join("tests")).expect("cases").filter_map(Result::ok);
+    for case in key.filter(|case| case.file_name().to_string_lossy().contains("third")) {
+        std::fs::remove_file(case.path()).expect("removed");
+    }
+    let made = new("admin", "model:small");
+    assert!(text(&made.stdout).contains("permit ("), "{}{}", text(&made.stdout), text(&made.stderr));
+}
+
 /// A rule from a sentence, with a gate, on a folder that no tool was granted before.
 #[test]
 fn a_rule_is_made_from_a_sentence_and_holds() {

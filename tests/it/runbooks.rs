@@ -90,12 +90,15 @@ fn a_run_keeps_the_runbook_that_it_was_given() {
     let told = home.par(&["run", "look at the note"]);
     assert_eq!(told.status.code(), Some(4), "{}{}", text(&told.stdout), text(&told.stderr));
     home.add("runbooks.d/note.md", &NOTE.replace("Tell the operator.", "Tell nobody."));
-    let approval: Value = serde_json::from_str(
-        home.expect(0, &["approval", "list", "--json"]).lines().next().expect("an approval"),
-    )
-    .expect("JSON");
     let server = home.serve();
-    let key = home.key("asks", "operator");
+    let mut approval = Value::Null;
+    // A runbook is part of the rules: under other rules the call is asked about again.
+    crate::support::until("the approval is requested again", || {
+        let open = home.expect(0, &["approval", "list", "--json"]);
+        let open: Vec<Value> = open.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        approval = open.first().cloned().unwrap_or_default();
+        home.entries(&["kind:approval.request"]).len() == 2 && open.len() == 1
+    });
     let run = approval["run"].as_str().expect("run");
     home.expect(0, &["approval", "deny", approval["id"].as_str().expect("id"), "--reason", "not now"]);
     let mut shown = Value::Null;
@@ -106,7 +109,7 @@ fn a_run_keeps_the_runbook_that_it_was_given() {
     let answer = shown["answer"].as_str().expect("an answer").to_owned();
     assert!(answer.contains("Tell the operator.") && !answer.contains("Tell nobody."), "{shown}");
     assert_eq!(shown["runbook"], "note");
-    drop((server, key));
+    drop(server);
 }
 
 /// Whatever is wrong in a file is reported with its line, and nothing is loaded.

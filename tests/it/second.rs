@@ -17,7 +17,7 @@ use std::process::Output;
 const SCRIPT: &str = include_str!("../verify_ledger.py");
 
 /// The other verifier, in a separate folder.
-struct Second {
+pub(crate) struct Second {
     folder: tempfile::TempDir,
 }
 
@@ -33,7 +33,7 @@ struct Answer {
 impl Second {
     /// `None` with a message if there is no Python, unless it is required.
     #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says what must be there")]
-    fn find() -> Option<Self> {
+    pub(crate) fn find() -> Option<Self> {
         match start(Path::new("python3")).arg("--version").output() {
             Ok(output) if output.status.success() => {}
             _ if std::env::var_os("PAR_REQUIRE_PYTHON").is_some() => panic!("python3 is missing"),
@@ -49,6 +49,13 @@ impl Second {
 
     fn script(&self) -> PathBuf {
         self.folder.path().join("verify_ledger.py")
+    }
+
+    /// The requests to models that it builds again from the ledger.
+    pub(crate) fn requests(&self, home: &TestHome) -> Value {
+        let mut command = start(Path::new("python3"));
+        command.arg("-B").arg(self.script()).arg(home.path("data")).arg("--requests");
+        answer(&command.output().expect("python3 starts")).report["requests"].clone()
     }
 
     fn ask(&self, home: &TestHome, kept: Option<&Path>) -> Answer {

@@ -46,17 +46,30 @@ fn a_tool_that_a_rule_names_among_others_is_taken_out_of_the_list() {
     home.expect(0, &["tool", "call", "connections", "{}"]);
 }
 
-/// If the rules would not load without the tool, nothing changes.
+/// A rule and cases about one tool among others become comments, and come back.
 #[test]
-fn a_tool_that_a_rule_of_several_needs_stays() {
+fn rules_about_one_tool_among_others_are_commented_out_and_in() {
     let home = TestHome::init();
-    let before = std::fs::read_to_string(home.path("etc/policies/10-read.cedar")).expect("file");
-    let told = home.par(&["tool", "disable", "health_check"]);
+    let read = || std::fs::read_to_string(home.path("etc/policies/10-read.cedar")).expect("file");
+    let before = read();
+    home.expect(0, &["tool", "disable", "health_check"]);
+    assert!(read().contains("// off health_check: @id(\"read-health\")"), "{}", read());
+    home.expect(0, &["policy", "test"]);
+    home.expect(0, &["tool", "enable", "health_check"]);
+    assert_eq!(read(), before);
+    home.expect(0, &["tool", "call", "health_check", "{}"]);
+}
+
+/// If the rules do not load with the change, nothing changes.
+#[test]
+fn a_switch_that_would_not_load_changes_nothing() {
+    let home = TestHome::init();
+    home.add("tools.d/odd.toml.disabled", "name = \"odd\"\n");
+    let told = home.par(&["tool", "enable", "odd"]);
     assert_eq!(told.status.code(), Some(2));
     let told = text(&told.stderr);
-    assert!(told.contains("policies/10-read.cedar:") && told.contains("Nothing was changed"), "{told}");
-    assert!(is_there(&home, "tools.d/health_check.toml"));
-    assert_eq!(std::fs::read_to_string(home.path("etc/policies/10-read.cedar")).expect("file"), before);
+    assert!(told.contains("tools.d/odd.toml:") && told.contains("nothing was changed"), "{told}");
+    assert!(is_there(&home, "tools.d/odd.toml.disabled") && !is_there(&home, "tools.d/odd.toml"));
     for wrong in ["../par", "Nothing", "conections"] {
         home.expect(2, &["tool", "enable", wrong]);
     }

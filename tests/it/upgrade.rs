@@ -1,5 +1,6 @@
 //! A newer version on a home that was edited: NEXT decision on shipped files.
 
+use crate::crash::LOGS;
 use crate::support::{TestHome, text};
 use par::types::Digest;
 
@@ -62,7 +63,7 @@ fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed
     let own = read(&home, "policies/entities.toml") + "# mine\n";
     home.add("policies/entities.toml", &own);
     // Removed, and switched on.
-    std::fs::remove_file(home.path("etc/jobs.d/service_restart.pl")).expect("removed");
+    std::fs::remove_file(home.path("etc/tools.d/service_restart.toml.disabled")).expect("removed");
     let off = home.path("etc/tools.d/http_get.toml.disabled");
     std::fs::rename(&off, home.path("etc/tools.d/http_get.toml")).expect("renamed");
 
@@ -72,7 +73,7 @@ fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed
         "update   tools.d/list_dir.toml",
         "differs  tools.d/read_file.toml",
         "\n-wall_ms_max = 9000\n+wall_ms_max = 5000\n",
-        "removed  jobs.d/service_restart.pl",
+        "removed  tools.d/service_restart.toml.disabled",
         "2 files to write; `par init --upgrade --apply`",
     ] {
         assert!(dry.contains(part), "{part:?} in {dry}");
@@ -87,15 +88,59 @@ fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed
     assert_eq!(read(&home, "tools.d/list_dir.toml"), list);
     assert_eq!(read(&home, "tools.d/read_file.toml"), edited);
     assert_eq!(read(&home, "policies/entities.toml"), own);
-    assert!(!home.path("etc/jobs.d/service_restart.pl").exists() && !off.exists());
+    assert!(!home.path("etc/tools.d/service_restart.toml.disabled").exists() && !off.exists());
     home.expect(0, &["policy", "check"]);
     let again = home.expect(0, &["init", "--upgrade"]);
     assert!(
         again.contains("nothing to write") && again.contains("differs  tools.d/read_file.toml"),
         "{again}"
     );
-    home.expect(0, &["init", "--upgrade", "--apply", "--restore", "jobs.d/service_restart.pl"]);
-    assert!(home.path("etc/jobs.d/service_restart.pl").is_file());
+    home.expect(0, &["init", "--upgrade", "--apply", "--restore", "tools.d/service_restart.toml.disabled"]);
+    assert!(home.path("etc/tools.d/service_restart.toml.disabled").is_file());
+}
+
+/// A home of the version that had no rules for models and for the host's figures gets them, with
+/// their cases and tools, from `--upgrade --apply` alone; until then the model is not asked.
+#[test]
+fn an_upgrade_alone_brings_the_rules_for_models_and_for_the_host() {
+    let home = TestHome::init();
+    let tools = home.expect(0, &["tool", "list", "--json"]);
+    let names = tools.lines().map(|line| {
+        let tool: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        tool["name"].as_str().expect("name").to_owned()
+    });
+    let earlier = ["deploy", "health_check", "list_dir", "read_file", "search_files", "tail_file"];
+    let later: Vec<String> = names.filter(|name| !earlier.contains(&name.as_str())).collect();
+    assert!(later.len() >= 10, "{later:?}");
+    let mut new: Vec<String> = later.iter().map(|name| format!("tools.d/{name}.toml")).collect();
+    for rules in ["05-models", "15-host"] {
+        new.extend([format!("policies/{rules}.cedar"), format!("policies/tests/{rules}.toml")]);
+    }
+    for name in &new {
+        shipped_then(&home, name, None);
+        std::fs::remove_file(home.path("etc").join(name)).expect("removed");
+    }
+    // The cases of that version did not speak of the tools.
+    for cases in ["policies/tests/10-read.toml", "policies/tests/90-never.toml"] {
+        let then = "";
+        shipped_then(&home, cases, Some(then));
+        home.add(cases, then);
+    }
+    let explain = ["policy", "explain", "model.ask", "--as", "operator"];
+    let model = "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\n";
+    home.configure(&format!("{model}{LOGS}"));
+    let before = home.par(&explain);
+    assert!(text(&before.stdout).contains("deny"), "{}", text(&before.stdout));
+    let told = home.expect(0, &["init", "--upgrade", "--apply"]);
+    for name in &new {
+        assert!(told.contains(&format!("add      {name}")), "{name}: {told}");
+        assert!(home.path("etc").join(name).is_file(), "{name}");
+    }
+    let after = home.expect(0, &explain);
+    assert!(after.contains("allow") && after.contains("configured-models"), "{after}");
+    home.configure(LOGS);
+    home.expect(0, &["run", "memory_usage()"]);
+    home.expect(0, &["policy", "test"]);
 }
 
 #[test]

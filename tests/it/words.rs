@@ -455,6 +455,8 @@ fn words_of_a_model_that_fails_are_void_and_the_next_one_writes() {
 fn a_terminal_that_takes_nothing_does_not_hold_up_the_run() {
     let model = StreamModel::start();
     let home = home(&model);
+    // The ledger is there before it is read.
+    home.key("ops", "operator");
     let run = Watched::start(&home, &["run", "hello"]);
     let line = format!("{}\n", "word ".repeat(200));
     for at in 0..600 {

@@ -5,12 +5,13 @@
 
 use super::sent::{SentRequests, system_prompt};
 use crate::agent::api::Usage;
-use crate::agent::run::{self, Begun, OpenTurn, Part, PartState, RecalledRun};
+use crate::agent::run::{self, Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
 use crate::agent::shared::Agent;
 use crate::agent::views;
 use crate::gate::{self, Recall};
 use crate::ledger::payload::{
-    CallProposed, ModelErrorPayload, ModelReplyPayload, RunRequestPayload, SentForm, StopReason,
+    CallProposed, ContextTrimPayload, ModelErrorPayload, ModelReplyPayload, RunRequestPayload, SentForm,
+    StopReason,
 };
 use crate::ledger::{Header, Kind, Ledger, Payload, ReadError, Stored};
 use crate::llm::{Conversation, ModelReply, Stop};
@@ -54,6 +55,10 @@ pub(super) fn rebuilt(
     let mut rebuilding = Rebuilding { agent, recalled, calls: VecDeque::from(calls) };
     let mut sent = SentRequests::knowing(agent);
     for header in headers {
+        if header.is(Kind::ContextTrim) {
+            let trim: ContextTrimPayload = payload(&entry(agent.ledger(), header.seq)?)?;
+            rebuilding.recalled.conversation.leave_out(&trim.left_out);
+        }
         let Some(outcome) = rebuilding.outcome(header)? else { continue };
         let RecalledRun { conversation, tools, .. } = &rebuilding.recalled;
         if let Some((form, recorded)) = outcome.request()
@@ -133,6 +138,7 @@ fn begun(
         rounds: 0,
         answered_by: Vec::new(),
         tools: asked.tools.clone(),
+        measured: None,
         open: None,
     })
 }
@@ -197,6 +203,8 @@ impl Rebuilding<'_> {
             return Err(ReadError::Damaged(header.seq, "it follows a reply whose calls are open".to_owned()));
         }
         self.recalled.answered_by.extend(recorded.named.clone().filter(|name| name != ModelSink::DEFAULT));
+        let bytes = self.recalled.conversation.bytes();
+        self.recalled.measured = Measured::of(bytes, recorded.input_tokens).or(self.recalled.measured);
         self.recalled.usage.add(recorded.input_tokens, recorded.output_tokens);
         let reply = reply(header.seq, *recorded)?;
         // What the model had read when it wrote this, as recorded then.
@@ -211,6 +219,10 @@ impl Rebuilding<'_> {
     /// otherwise as the open reply. The decisions follow the reply on the ledger, in the order of
     /// its calls.
     fn add(&mut self, reply: Labelled<Clean<ModelReply>>) {
+        if reply.calls.is_empty() {
+            // It is the last one, or there was no room for it: no request has it.
+            return;
+        }
         let Self { recalled, calls, .. } = self;
         let mut parts = Vec::with_capacity(reply.calls.len());
         for call in &reply.calls {
@@ -251,7 +263,7 @@ fn reply(seq: u64, recorded: ModelReplyPayload) -> Result<ModelReply, ReadError>
     };
     let call = |CallProposed { id, tool, arguments }| ProposedCall { id, tool, arguments };
     let calls = recorded.calls.into_iter().map(call).collect();
-    // Of the reasons to stop only a refusal is part of the conversation, by its words.
+    // A refusal is in the conversation by its words. No other reason to stop is.
     let stop = match (recorded.stop, recorded.stop_text) {
         (StopReason::Refusal, Some(why)) => Stop::Refusal(why),
         _ => Stop::ToolCalls,

@@ -59,9 +59,9 @@ impl<'a> SentRequests<'a> {
 }
 
 fn form(sent: &SentForm) -> Option<RequestForm> {
-    let SentForm { wire, base_url, model, .. } = sent.clone();
+    let SentForm { wire, base_url, model, key, .. } = sent.clone();
     Some(RequestForm {
-        origin: OpaqueOrigin { wire, base_url, model },
+        origin: OpaqueOrigin { wire, base_url, model, key: key.unwrap_or_default() },
         reply_tokens_max: sent.reply_tokens_max.map(u32::try_from).transpose().ok()?,
         context_tokens: u32::try_from(sent.context_tokens).ok()?,
         is_streamed: sent.streamed,

@@ -5,9 +5,11 @@ use super::recall::{calls, entries};
 use super::sent::{SentRequests, system_prompt};
 use crate::agent::run::RecalledRun;
 use crate::agent::shared::Agent;
-use crate::agent::{RunReply, RunRequest};
+use crate::agent::{RunReply, RunRequest, RunStatus};
 use crate::auth::fixture::Fixture;
-use crate::ledger::payload::{ConfigLoadPayload, ModelErrorPayload, ModelReplyPayload, SentForm};
+use crate::ledger::payload::{
+    ConfigLoadPayload, ContextTrimPayload, ModelErrorPayload, ModelReplyPayload, SentForm, TrimReason,
+};
 use crate::ledger::{Draft, Header, Kind, Projection};
 use crate::llm::{ProviderKind, Settings, build_all};
 use crate::policy::Door;
@@ -47,15 +49,15 @@ fn asking(
     server: &WireServer,
     kind: ProviderKind,
     spare: ProviderKind,
-    more: Option<u32>,
+    window: Option<u32>,
 ) -> Agent {
     let settings = |name: &str, provider: ProviderKind| Settings {
         provider,
         base_url: format!("{}/{name}/", server.base_url),
         model: format!("m-{name}"),
         name: name.to_owned(),
-        reply_tokens_max: more,
-        context_tokens: more.map(|tokens| tokens * 100),
+        reply_tokens_max: window.map(|_| 10),
+        context_tokens: window,
         ..Settings::default()
     };
     let provider = build_all(vec![settings("first", kind), settings("spare", spare)]).expect("providers");
@@ -100,7 +102,7 @@ fn check(agent: &Agent, server: &WireServer, reply: &RunReply) -> usize {
     let sent = server.take_bodies();
     let asked: Vec<(usize, &Header)> =
         headers.iter().enumerate().filter(|(_, header)| said(agent, header).is_some()).collect();
-    assert!(!asked.is_empty() && asked.len() == sent.len(), "{} of {} requests", asked.len(), sent.len());
+    assert_eq!(asked.len(), sent.len(), "{reply:?}");
     for (body, (_, header)) in sent.iter().zip(&asked) {
         let (_, digest, _) = said(agent, header).expect("a request");
         assert_eq!(digest, Digest::sha256(body), "the digest of what was sent");
@@ -116,6 +118,10 @@ fn check(agent: &Agent, server: &WireServer, reply: &RunReply) -> usize {
             continue;
         }
         let Some((next, body)) = next.and_then(|next| Some((next, sent.get(next)?))) else { continue };
+        if headers[end..asked[next].0].iter().any(|header| header.is(Kind::ContextTrim)) {
+            // Results were left out before the next request.
+            continue;
+        }
         // From the ledger alone.
         let (form, _, tools) = said(agent, asked[next].1).expect("a request");
         let tools = tools.unwrap_or(recalled.tools);
@@ -130,27 +136,44 @@ fn text(body: &[u8]) -> String {
     String::from_utf8_lossy(body).into_owned()
 }
 
-/// The law of the rebuilt request.
+/// The tokens of a request without results, as they are estimated.
+fn least_tokens(agent: &Agent) -> u32 {
+    let rules = agent.gate().rules();
+    let offers = rules.catalog.manifests().map(|manifest| crate::agent::run::offer(manifest));
+    let bytes =
+        |offer: crate::llm::ToolOffer| offer.name.len() + offer.summary.len() + offer.input.to_string().len();
+    u32::try_from((crate::agent::SYSTEM.len() + offers.map(bytes).sum::<usize>()) / 3).expect("few")
+}
+
+/// The law of the rebuilt request, near the end of the window too.
 #[test]
 fn a_run_that_is_cut_after_any_entry_makes_the_same_requests() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (home, agent) = runtime.block_on(home());
     let server = WireServer::start();
-    let rounds = || prop::collection::vec(served::any_round(), 1..4);
-    let strategy = (0..WIRES.len(), 1..WIRES.len(), rounds(), "\\PC{1,12}", prop::option::of(500_u32..900));
-    let law = |(at, on, rounds, message, more): (usize, usize, Vec<Round>, String, Option<u32>)| {
+    let rounds = || prop::collection::vec(served::any_round(), 1..6);
+    let least = least_tokens(&agent);
+    let window = prop::option::of(least..least + 1_500);
+    let strategy = (0..WIRES.len(), 1..WIRES.len(), rounds(), "\\PC{1,12}", window);
+    let law = |(at, on, rounds, message, window): (usize, usize, Vec<Round>, String, Option<u32>)| {
         let (kind, spare) = (WIRES[at], WIRES[(at + on) % WIRES.len()]);
-        let agent = asking(&agent, &server, kind, spare, more);
+        let agent = asking(&agent, &server, kind, spare, window);
         server.play(kind, spare, rounds);
         let message = format!("look at {message}");
         let reply = runtime.block_on(run(&home, &agent, &message));
         check(&agent, &server, &reply);
         Ok(())
     };
-    proptest::test_runner::TestRunner::new(laws::cases(24)).run(&strategy, law).expect("the law holds");
+    proptest::test_runner::TestRunner::new(laws::cases(32)).run(&strategy, law).expect("the law holds");
+    let trims = home.entries("kind:context.trim");
+    let why = |stored: &crate::ledger::Stored| {
+        stored.payload::<ContextTrimPayload>().expect("a trim").why == TrimReason::Window
+    };
+    let (near, refused): (Vec<_>, Vec<_>) = trims.iter().partition(|stored| why(stored));
+    assert!(!near.is_empty() && !refused.is_empty(), "{} near, {} refused", near.len(), refused.len());
 }
 
-/// A refusal that proposes calls is in the conversation by its words.
+/// Also after a refusal that proposes calls, which is in the conversation by its words.
 #[test]
 fn each_wire_sends_its_state_back_after_it_was_rebuilt() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -180,4 +203,56 @@ async fn the_system_prompt_is_read_from_the_ledger() {
     assert_eq!(system_prompt(&home.ledger, size, digest(old)).expect("read"), old);
     assert_eq!(system_prompt(&home.ledger, size, None).expect("read"), crate::agent::SYSTEM);
     assert!(system_prompt(&home.ledger, size, digest("unknown")).is_err());
+}
+
+/// A server that refuses a request as too long gets it once more without the old results. Nothing
+/// else is left out, and a second refusal ends the run.
+#[test]
+fn a_refusal_because_of_the_length_leaves_out_old_results_once() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (home, agent) = runtime.block_on(home());
+    let server = WireServer::start();
+    for kind in WIRES {
+        let agent = asking(&agent, &server, kind, ProviderKind::OpenAi, Some(100_000));
+        let play = |rounds| {
+            server.play(kind, ProviderKind::OpenAi, rounds);
+            runtime.block_on(run(&home, &agent, "look at that"))
+        };
+        let reply = play(vec![Round::with_state(), Round::with_state(), Round::too_long(1)]);
+        assert_eq!(reply.status, RunStatus::Done, "{kind:?} {reply:?}");
+        let kinds: Vec<String> =
+            home.entries(&format!("run:{}", reply.run)).iter().map(|one| one.header.kind.clone()).collect();
+        let trim = kinds.iter().position(|kind| kind == "context.trim").expect("a trim");
+        assert_eq!(kinds[trim - 1..=trim + 2], ["model.error", "context.trim", "model.ask", "model.reply"]);
+        let bodies = server.bodies();
+        let (refused, again) = (text(&bodies[2]), text(&bodies[3]));
+        let count = |body: &str, words: &str| body.matches(words).count();
+        assert_eq!((count(&refused, "output of entry"), count(&again, "output of entry")), (0, 2), "{again}");
+        for kept in ["You are PAR", "look at that", "health_check"] {
+            assert_eq!(count(&again, kept), count(&refused, kept), "{kind:?} {kept}");
+        }
+        let trim = home.entries("kind:context.trim").pop().expect("a trim");
+        let trim: ContextTrimPayload = trim.payload().expect("a payload");
+        assert!(
+            trim.left_out.iter().all(|entry| again.contains(&format!("output of entry {entry} left out")))
+        );
+        assert_eq!(
+            (trim.left_out.len(), trim.why, trim.window_tokens),
+            (2, TrimReason::Refused, Some(100_000))
+        );
+        check(&agent, &server, &reply);
+        for (rounds, trims) in [
+            (vec![Round::too_long(1)], 0),
+            (vec![Round::with_state(), Round::with_state(), Round::too_long(2)], 1),
+        ] {
+            let reply = play(rounds);
+            assert_eq!(
+                (reply.status, reply.limit.as_deref()),
+                (RunStatus::Limit, Some("window_tokens")),
+                "{kind:?}"
+            );
+            assert_eq!(home.entries(&format!("kind:context.trim run:{}", reply.run)).len(), trims);
+            check(&agent, &server, &reply);
+        }
+    }
 }

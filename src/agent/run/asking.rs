@@ -16,7 +16,9 @@ impl RunWalk<'_> {
     pub(super) fn next_ask(&self, bytes: usize) -> Option<ModelAsk<'_>> {
         let provider = self.ready();
         let sink = provider.sink().filter(|_| self.limit_reached().is_none())?;
-        let results_bytes_max = limits::CONTEXT_BYTES_MAX.checked_sub(bytes)?;
+        // A request that would not fit into the window is decided after results were left out.
+        let fit = self.bytes_that_fit(&*provider).unwrap_or(usize::MAX);
+        let results_bytes_max = limits::CONTEXT_BYTES_MAX.min(fit).checked_sub(bytes)?;
         let fallback_of = self.in_place_of(&*provider);
         Some(ModelAsk { results_bytes_max, fallback_of, ..self.model_ask(sink, bytes) })
     }

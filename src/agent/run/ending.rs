@@ -5,7 +5,7 @@ use crate::agent::api::{AnswerBy, RunReply, RunStatus};
 use crate::agent::views;
 use crate::gate::AskRefusal;
 use crate::ledger::{AppendError, Draft};
-use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Stop};
+use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Provider, Stop};
 use crate::secrets::Clean;
 use crate::types::{Decision, RefusalClass, clock, limits, text};
 use std::time::Duration;
@@ -23,6 +23,18 @@ impl WalkEnd {
     pub(super) fn limit(name: &'static str, before: Vec<Draft>) -> Self {
         let answer = Some(format!("the run reached its limit `{name}`"));
         Self { before, status: RunStatus::Limit, answer, said_by: AnswerBy::Par, limit: Some(name) }
+    }
+
+    /// The conversation does not fit into the window of `provider`.
+    pub(super) fn too_long(provider: &dyn Provider, before: Vec<Draft>) -> Self {
+        let window =
+            provider.window_tokens().map(|tokens| format!(" of {tokens} tokens")).unwrap_or_default();
+        let answer = format!(
+            "the run ended: what it has read does not fit into the window{window} of the model `{}`, also \
+             without the results of earlier calls",
+            provider.model()
+        );
+        Self { answer: Some(answer), ..Self::limit("window_tokens", before) }
     }
 
     /// The rules do not allow the conversation to be sent to the model.

@@ -51,11 +51,12 @@ impl RunWalk<'_> {
 
     /// What the request was made of, next to the conversation.
     fn sent(&self, form: &RequestForm) -> SentForm {
-        let OpaqueOrigin { wire, base_url, model } = form.origin.clone();
+        let OpaqueOrigin { wire, base_url, model, key } = form.origin.clone();
         SentForm {
             wire,
             base_url,
             model,
+            key: Some(key),
             reply_tokens_max: form.reply_tokens_max.map(u64::from),
             context_tokens: u64::from(form.context_tokens),
             streamed: form.is_streamed,
@@ -136,14 +137,14 @@ fn exact(count: u64) -> u64 {
 }
 
 fn recorded_runbook(given: &GivenRunbook) -> RequestedRunbook {
-    let GivenRunbook { name, sha256, service, text, steps: _ } = given.clone();
-    RequestedRunbook { name, sha256, service, text }
+    let GivenRunbook { name, sha256, service, words, text, steps: _ } = given.clone();
+    RequestedRunbook { name, sha256, service, words, text }
 }
 
 /// The runbook of a recorded request. Its steps are among the replies.
 pub(in crate::agent) fn recalled_runbook(recorded: RequestedRunbook) -> GivenRunbook {
-    let RequestedRunbook { name, sha256, service, text } = recorded;
-    GivenRunbook { name, sha256, service, text, steps: Vec::new() }
+    let RequestedRunbook { name, sha256, service, words, text } = recorded;
+    GivenRunbook { name, sha256, service, words, text, steps: Vec::new() }
 }
 
 /// The parts, unless they are the text and then the calls, as without them.
@@ -157,11 +158,13 @@ fn recorded_parts(reply: &ModelReply) -> Option<Vec<RepliedPart>> {
         ReplyPart::Call => {
             RepliedPart { call: calls.next().map(|call| call.id.clone()), ..RepliedPart::default() }
         }
-        ReplyPart::Opaque(OpaqueState { origin: OpaqueOrigin { wire, base_url, model }, state, .. }) => {
+        ReplyPart::Opaque(OpaqueState { origin, state, .. }) => {
+            let OpaqueOrigin { wire, base_url, model, key } = origin.clone();
             let opaque = RepliedState {
-                wire: wire.clone(),
-                base_url: base_url.clone(),
-                model: model.clone(),
+                wire,
+                base_url,
+                model,
+                key: Some(key).filter(|key| !key.is_empty()),
                 dropped: state.is_none().then(|| "secret".to_owned()),
                 state: state.clone(),
             };
@@ -180,9 +183,9 @@ pub(in crate::agent) fn recalled_parts(
     let part = |part: RepliedPart| match (part.text_bytes, part.call, part.opaque) {
         (Some(bytes), None, None) => usize::try_from(bytes).ok().map(ReplyPart::Text),
         (None, Some(id), None) => calls.next().filter(|call| call.id == id).map(|_| ReplyPart::Call),
-        (None, None, Some(RepliedState { wire, base_url, model, state, .. })) => {
+        (None, None, Some(RepliedState { wire, base_url, model, key, state, .. })) => {
             let digest = Digest::sha256(state.as_deref().unwrap_or_default().as_bytes());
-            let origin = OpaqueOrigin { wire, base_url, model };
+            let origin = OpaqueOrigin { wire, base_url, model, key: key.unwrap_or_default() };
             Some(ReplyPart::Opaque(OpaqueState { origin, state, digest }))
         }
         _ => None,

@@ -30,6 +30,9 @@ impl RunWalk<'_> {
     /// leads to another model, never what the request or the reply says.
     pub(super) async fn reply(&mut self) -> Result<Answered, AppendError> {
         let (mut provider, mut tried) = (self.ready(), 0);
+        if let Err(ended) = self.fit(Vec::new(), &*provider).await? {
+            return Ok(Err(ended));
+        }
         let mut cleared = self.cleared(&*provider).await?;
         loop {
             let permit = match cleared {
@@ -70,6 +73,14 @@ impl RunWalk<'_> {
                 cleared = self.cleared(&*provider).await?;
                 continue;
             }
+            if matches!(error.kind, ModelErrorKind::TooLong(_)) {
+                let before = vec![self.error_draft(&error)];
+                if let Some(ended) = self.fit_refused(before, &*provider).await? {
+                    return Ok(Err(ended));
+                }
+                cleared = self.cleared(&*provider).await?;
+                continue;
+            }
             let Some(next) =
                 provider.next().filter(|_| error.is_of_service() && clock::mono_us() < self.end_us)
             else {
@@ -78,6 +89,10 @@ impl RunWalk<'_> {
             let (failed, next) = (provider.named(), in_service(next));
             tracing::warn!(run = %self.run, model = failed, next = next.named(), %error, "a model is not in service");
             let before = vec![self.error_draft(&error)];
+            let before = match self.fit(before, &*next).await? {
+                Ok(before) => before,
+                Err(ended) => return Ok(Err(ended)),
+            };
             cleared = self.clear(before, next.sink(), failed).await?;
             (provider, tried) = (next, 0);
         }

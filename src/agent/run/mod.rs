@@ -17,6 +17,7 @@
 //! * `connect`: a call with its connections
 //! * `calls`: the calls of a reply
 //! * `ending`: the end and the reply
+//! * `window`: what is left out so that a request fits
 //! * `asking`: requests to the model
 //! * `walk`: the loop
 
@@ -27,6 +28,7 @@ mod entries;
 mod connect;
 mod calls;
 mod ending;
+mod window;
 mod asking;
 mod fallback;
 mod walk;
@@ -35,5 +37,5 @@ pub(super) use calls::taint;
 pub(super) use entries::{recalled_parts, recalled_runbook};
 pub use prompt::SYSTEM;
 pub(super) use state::offer;
-pub(super) use turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
+pub(super) use turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
 pub(super) use walk::{resume, walk};

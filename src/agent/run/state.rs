@@ -1,7 +1,7 @@
 //! The state of one walk, from its first entry to its reply.
 
 use super::prompt;
-use super::turn::Begun;
+use super::turn::{Begun, Measured};
 use crate::agent::api::{Step, Usage};
 use crate::agent::front::FrontAsker;
 use crate::agent::news::{RecordedReply, RunNews, VoidReason};
@@ -51,6 +51,10 @@ pub(super) struct RunWalk<'a> {
     pub(super) cleared: Option<AskOutcome>,
     pub(super) steps: Vec<Step>,
     pub(super) usage: Usage,
+    /// How large the last request was.
+    pub(super) measured: Option<Measured>,
+    /// Whether results were left out since the last reply: at most once.
+    pub(super) is_trimmed: bool,
     /// Number of the model's replies so far.
     pub(super) rounds: u32,
     /// The deadline of the run, on the monotonic clock, in microseconds.
@@ -92,6 +96,8 @@ impl<'a> RunWalk<'a> {
             cleared: None,
             steps: Vec::new(),
             usage: Usage::default(),
+            measured: None,
+            is_trimmed: false,
             rounds: 0,
             end_us: clock::mono_us() + limits::RUN_MS_MAX * 1_000,
             first: 0,

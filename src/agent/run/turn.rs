@@ -23,6 +23,22 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) message: String,
 }
 
+/// How large the last request turned out to be.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::agent) struct Measured {
+    /// The length of its conversation, in bytes.
+    pub(in crate::agent) bytes: usize,
+    /// The tokens that the model read, as its server reports them.
+    pub(in crate::agent) tokens: u64,
+}
+
+impl Measured {
+    /// `None` if the server does not count.
+    pub(in crate::agent) fn of(bytes: usize, tokens: u64) -> Option<Self> {
+        (tokens > 0).then_some(Self { bytes, tokens })
+    }
+}
+
 /// A run rebuilt from its entries, up to where it resumes.
 #[derive(Debug)]
 pub(in crate::agent) struct RecalledRun {
@@ -39,6 +55,8 @@ pub(in crate::agent) struct RecalledRun {
     pub(in crate::agent) answered_by: Vec<String>,
     /// The names of the tools that the model was last offered.
     pub(in crate::agent) tools: Vec<String>,
+    /// How large the last request was.
+    pub(in crate::agent) measured: Option<Measured>,
     /// A reply whose calls are not all settled.
     pub(in crate::agent) open: Option<OpenTurn>,
 }

@@ -3,7 +3,7 @@
 use super::calls::{groups, is_read};
 use super::ending::WalkEnd;
 use super::state::{self, RunWalk};
-use super::turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
+use super::turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
 use crate::agent::api::{AnswerBy, RunError, RunReply, RunRequest, RunStatus};
 use crate::agent::news::{RunBegun, RunNews, VoidReason};
 use crate::agent::shared::Agent;
@@ -42,11 +42,12 @@ pub(in crate::agent) async fn resume(
     provider: Arc<dyn Provider>,
     recalled: RecalledRun,
 ) -> Result<RunReply, RunError> {
-    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, tools, open } = recalled;
+    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, tools, measured, open } =
+        recalled;
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     (walk.first, walk.steps, walk.usage) = (first, steps, usage);
     (walk.conversation, walk.rounds, walk.answered_by) = (conversation, rounds, answered_by);
-    walk.tools_recorded = tools;
+    (walk.tools_recorded, walk.measured) = (tools, measured);
     let ended = walk.go(open).await;
     walk.recorded(ended)
 }
@@ -133,16 +134,28 @@ impl RunWalk<'_> {
         let (policy, offers) = state::offers(self.agent, self.principal, &self.session);
         self.offers_policy = policy;
         (self.offers_bytes, self.offers) = (state::length(&offers), offers);
-        let reply = match self.reply().await? {
-            Ok(reply) => reply,
-            Err(ended) => return Ok(Err(ended)),
-        };
-        Ok(self.open(reply))
+        self.is_trimmed = false;
+        loop {
+            let reply = match self.reply().await? {
+                Ok(reply) => reply,
+                Err(ended) => return Ok(Err(ended)),
+            };
+            if !reply.is_without_room() {
+                return Ok(self.open(reply));
+            }
+            self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
+            let (before, asked) = (vec![self.reply_draft(&reply)], self.asked.clone());
+            if let Some(ended) = self.fit_refused(before, &*asked).await? {
+                return Ok(Err(ended));
+            }
+            self.rounds += 1;
+        }
     }
 
     /// A reply with calls, or the end of the run.
     fn open(&mut self, reply: Labelled<Clean<ModelReply>>) -> Result<OpenTurn, WalkEnd> {
         self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
+        self.measured = Measured::of(self.conversation.bytes(), reply.usage.input_tokens).or(self.measured);
         let before = vec![self.reply_draft(&reply)];
         if let Some(why) = reply.stop.failure() {
             self.agent.report(|| RunNews::Void(VoidReason::Unusable));

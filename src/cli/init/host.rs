@@ -23,7 +23,7 @@ const PARTS: [HostPart; 8] = [
     HostPart {
         name: "journal",
         paths: &["/usr/bin/journalctl", "/bin/journalctl"],
-        tools: &["journal_query", "journal_size"],
+        tools: &["journal_query", "journal_search", "kernel_log"],
     },
     HostPart { name: "apt", paths: &["/usr/bin/apt-get"], tools: &["pending_updates"] },
     HostPart { name: "cron", paths: &["/etc/crontab", "/etc/cron.d"], tools: &["cron_list"] },
@@ -74,7 +74,13 @@ pub(super) fn enable_reading(home: &Home, by: HostTools) -> Result<Vec<SwitchedT
         let is_wanted =
             by == HostTools::All || is_yes(&format!("Enable the tool {tool}, which only reads?"))?;
         if is_wanted {
-            let switched = enable(&config, &tool)?;
+            let switched = match enable(&config, &tool) {
+                Ok(switched) => switched,
+                Err(fail) => {
+                    show::note(&format!("par: {tool} stays off: {fail}"));
+                    continue;
+                }
+            };
             if by == HostTools::Ask {
                 switched.lines().iter().for_each(|line| show::note(line));
             }

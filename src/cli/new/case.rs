@@ -11,6 +11,8 @@ pub(in crate::cli) struct NewCase {
     /// Lines that name the caller, such as `role = ["operator", "admin"]`.
     pub(in crate::cli) caller: String,
     pub(in crate::cli) tools: Vec<String>,
+    /// The model of a case about a language model, which has no tools.
+    pub(in crate::cli) sink: Option<String>,
     pub(in crate::cli) arguments: Map<String, Value>,
     /// Empty for a tool whose resource is fixed.
     pub(in crate::cli) resources: Vec<String>,
@@ -25,7 +27,14 @@ pub(in crate::cli) struct NewCase {
 impl NewCase {
     /// The case as TOML.
     pub(super) fn toml(&self) -> String {
-        let Self { name, caller, tools, arguments, resources, more, expect, .. } = self;
+        let Self { name, caller, tools, sink, arguments, resources, more, expect, .. } = self;
+        if let Some(sink) = sink {
+            return format!(
+                "\n[[ask]]\nname = {}\n{caller}\nsink = {}\n{more}expect = \"{expect}\"\n",
+                text(name),
+                text(sink)
+            );
+        }
         let mut out = format!("\n[[case]]\nname = {}\n{caller}\ntool = {}\n", text(name), words(tools));
         if !arguments.is_empty() {
             let members =

@@ -12,6 +12,7 @@
 //! * `proposal`: adds a rule with its cases, and checks it
 //! * `program`: what a program needs
 //! * `tool`: `par tool new`
+//! * `parts`: the parts of a file that are about one tool
 //! * `switch`: `par tool enable` and `disable`
 
 mod added;
@@ -20,6 +21,7 @@ mod case;
 mod proposal;
 mod program;
 mod tool;
+mod parts;
 mod switch;
 
 pub(super) use added::Added;

@@ -1,10 +1,11 @@
 //! `par tool enable` and `par tool disable`: a tool and what belongs to it are renamed.
 //!
 //! A file of `etc/` that ends in `.disabled` is not read. With a manifest `NAME.toml` go the policy
-//! files that name no other tool, each with its cases. In a policy file and in cases that name
-//! several tools in a list, a tool that is disabled is taken out of the list.
+//! files that name no other tool, each with its cases. In the others, the policies and cases about
+//! the tool alone become comments, and it is taken out of lists of tools.
 
 use super::added::Added;
+use super::parts::{ACTION, PartsOf};
 use crate::auth::{Role, Source, Subject};
 use crate::cli::exit::{self, Fail};
 use crate::cli::show;
@@ -20,8 +21,6 @@ use std::path::{Path, PathBuf};
 
 /// The ending of a file that is off.
 const OFF: &str = ".disabled";
-/// What a policy names a tool by.
-const ACTION: &str = "PAR::Action::\"";
 
 /// A tool that was enabled or disabled.
 #[derive(Debug)]
@@ -53,6 +52,15 @@ pub(in crate::cli) fn enable(config: &Config, name: &str) -> Result<SwitchedTool
             switch_with_cases(&mut added, &file, &without_off(&file))?;
         }
     }
+    for (ending, kind) in [("cedar", PartsOf::Policies), ("toml", PartsOf::Cases)] {
+        for file in policy_files(config, ending)? {
+            let text = read(&file)?;
+            let more = kind.with(&text, name);
+            if more != text {
+                added.change(&file, &more)?;
+            }
+        }
+    }
     done(config, name, true, added)
 }
 
@@ -73,19 +81,13 @@ pub(in crate::cli) fn disable(config: &Config, name: &str) -> Result<SwitchedToo
         if actions == only {
             switch_with_cases(&mut added, &file, &with_off(&file))?;
         } else if actions.contains(name) {
-            let less = without_item(&text, &format!("{ACTION}{name}\""), |_| true);
-            still_named(config, &file, &less, &format!("{ACTION}{name}\""), name)?;
+            let less = PartsOf::Policies.without(&text, name);
             added.change(&file, &less)?;
         }
     }
     for file in policy_files(config, "toml")? {
         let text = read(&file)?;
-        let is_of_tools = |before: &str| {
-            let key = before.rsplit('\n').next().unwrap_or_default().trim();
-            key == "tool =" || key == "tools ="
-        };
-        let less = without_item(&text, &format!("\"{name}\""), is_of_tools);
-        still_named(config, &file, &less, &format!("tool = \"{name}\""), name)?;
+        let less = PartsOf::Cases.without(&text, name);
         if less != text {
             added.change(&file, &less)?;
         }
@@ -219,47 +221,6 @@ fn actions(text: &str) -> BTreeSet<String> {
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// `text` without `item` in the lists that `is_meant` accepts by the text before them. An item that
-/// is alone in its list stays.
-fn without_item(text: &str, item: &str, is_meant: impl Fn(&str) -> bool) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find(item) {
-        let (before, after) = rest.split_at(at);
-        let after = after.strip_prefix(item).unwrap_or_default();
-        out.push_str(before);
-        let list = out.rfind('[').map(|open| out.split_at(open).0.trim_end().to_owned());
-        let is_in_list = list.is_some_and(|before| is_meant(&before));
-        let (left, right) = (out.trim_end(), after.trim_start());
-        rest = match (is_in_list, right.strip_prefix(','), left.strip_suffix(',')) {
-            (true, Some(right), _) if left.ends_with(['[', ',']) => {
-                // A line of its own goes with its end.
-                right.trim_start()
-            }
-            (true, None, Some(left)) if right.starts_with(']') => {
-                out.truncate(left.len());
-                after
-            }
-            _ => {
-                out.push_str(item);
-                after
-            }
-        };
-    }
-    out + rest
-}
-
-/// Refuses if the file still names the tool: which of its rules or cases to change is not for a
-/// program to say.
-fn still_named(config: &Config, file: &Path, text: &str, word: &str, name: &str) -> Result<(), Fail> {
-    let Some(at) = text.lines().position(|line| line.contains(word)) else { return Ok(()) };
-    let file = file.strip_prefix(&config.home.etc).unwrap_or(file).display();
-    Err(Fail::usage(format!(
-        "{file}:{}: names `{name}` apart from a list of tools, in a file about other tools too: take it out there, \
-         then disable it. Nothing was changed",
-        at + 1
-    )))
-}
-
 impl SwitchedTool {
     /// Shows what was renamed and what the tool now allows.
     pub(in crate::cli) fn print(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
@@ -303,34 +264,5 @@ impl SwitchedTool {
         let mut lines = vec![format!("{name} is on: class {class}, risk {risk}; {who}")];
         lines.extend(self.policies.iter().map(|(id, origin)| format!("  {id}  {origin}")));
         lines
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{actions, without_item};
-
-    #[test]
-    fn an_item_is_taken_out_of_a_list_of_tools_alone() {
-        let check = |text: &str, expect: &str| {
-            assert_eq!(without_item(text, "\"b\"", |before| before.ends_with("tool =")), expect);
-        };
-        check("tool = [\"a\", \"b\", \"c\"]", "tool = [\"a\", \"c\"]");
-        check("tool = [\"b\", \"c\"]", "tool = [\"c\"]");
-        check("tool = [\"a\", \"b\"]", "tool = [\"a\"]");
-        check("tool = [\n    \"a\",\n    \"b\",\n]\n", "tool = [\n    \"a\",\n    ]\n");
-        check("tool = [\"b\"]", "tool = [\"b\"]");
-        check("tool = \"b\"", "tool = \"b\"");
-        check("resource = [\"a\", \"b\"]", "resource = [\"a\", \"b\"]");
-        let rule = "action in\n    [PAR::Action::\"a\",\n     PAR::Action::\"b\"],\n";
-        assert_eq!(
-            without_item(rule, "PAR::Action::\"b\"", |_| true),
-            "action in\n    [PAR::Action::\"a\"],\n"
-        );
-        assert_eq!(
-            without_item(rule, "PAR::Action::\"a\"", |_| true),
-            "action in\n    [PAR::Action::\"b\"],\n"
-        );
-        assert_eq!(actions(rule).into_iter().collect::<Vec<_>>(), ["a", "b"]);
     }
 }

@@ -232,6 +232,7 @@ impl NewTool {
             tools: vec![self.name.clone()],
             arguments: arguments.clone(),
             resources,
+            sink: None,
             expect,
             is_needed,
             more: String::new(),

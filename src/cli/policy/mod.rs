@@ -5,6 +5,7 @@
 //! * `subject`: the principal and the resource of a question that no run asks
 //! * `model`: the configured language model as the object of such a question
 //! * `gates`: rules that ask a person, in messages about other rules
+//! * `holder`: who a new rule is for; `model_rule`: a new rule about a language model
 //! * `check`, `diff`, `explain`, `fmt`, `new`, `replay`, `test`: a subcommand each
 
 mod subject;
@@ -16,6 +17,8 @@ mod replay;
 mod diff;
 mod fmt;
 mod gates;
+mod holder;
+mod model_rule;
 mod new;
 
 pub(super) use explain::{ruling_on, why};

@@ -1,20 +1,21 @@
 //! `par policy new`: a rule with its cases, from a form that reads like a sentence.
 
 use super::gates::with_gate;
-use crate::auth::Role;
+use super::holder::{RuleHolder, unknown_group};
+use super::model_rule;
+use crate::cli::compose;
 use crate::cli::exit::Fail;
-use crate::cli::new::{FoundPlace, NewCase, Proposal, covered, text, words};
+use crate::cli::new::{FoundPlace, NewCase, Proposal, text};
 use crate::cli::tool::disabled;
-use crate::cli::{compose, key};
 use crate::config::Config;
+use crate::policy::MODEL_ASK;
 use crate::tools::{Catalog, Class, IdKind, Manifest, ResourceSpec, check_id};
 use crate::types::{HostPort, nearest};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
-/// Users of cases, who exist only there.
-const MEMBER: &str = "a-member";
+/// A user of cases, who exists only there.
 const APPROVER: &str = "an-approver";
 
 #[derive(Debug, Args)]
@@ -22,11 +23,12 @@ pub(in crate::cli) struct NewPolicy {
     /// Who may: a role, `user:NAME`, `group:NAME` or `key:NAME`
     #[arg(long, value_name = "WHO")]
     who: String,
-    /// What they may do: a tool, or a class of tools (`read`, `write`, `exec`, `net`, `admin`)
+    /// What they may do: a tool, a class of tools (`read`, `write`, `exec`, `net`, `admin`), or
+    /// `model.ask`
     #[arg(long, value_name = "WHAT")]
     may: String,
-    /// On what: a path, `@` and a name of `[paths]`, `project:NAME`, `service:NAME`, `job:NAME` or
-    /// `host:NAME`
+    /// On what: a path, `@` and a name of `[paths]`, `project:NAME`, `service:NAME`, `job:NAME`,
+    /// `host:NAME`, or for `model.ask` `model:NAME`
     #[arg(long, value_name = "OBJECT")]
     on: String,
     /// Only after a person's yes: `approved:GROUP` by another user in the group, or `confirmed`
@@ -42,15 +44,6 @@ pub(in crate::cli) struct NewPolicy {
 
 /// A file with its new text.
 type ChangedFile = (PathBuf, String);
-
-/// Who a rule is for.
-enum RuleHolder {
-    Role(Role),
-    User(String),
-    Group(String),
-    /// The id of a key, and the name it was found by.
-    Key(String, String),
-}
 
 /// What a rule is about.
 enum RuleObject {
@@ -69,6 +62,14 @@ impl NewPolicy {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let rules = compose::load_rules(config)?;
         let holder = RuleHolder::parse(config, &self.who)?;
+        if self.may == MODEL_ASK {
+            if self.until.is_some() || self.grant {
+                return Err(Fail::usage(
+                    "`--until` and `--grant` are for tools: no person is asked in the middle of a run",
+                ));
+            }
+            return model_rule::add(config, &holder, &self.on, &self.rule_id()?, is_json);
+        }
         let object = RuleObject::parse(config, &self.on)?;
         let yes = self.until.as_deref().map(|word| NeededYes::parse(config, word)).transpose()?;
         let tools = self.tools(config, &rules.catalog, &object)?;
@@ -225,75 +226,6 @@ impl NewPolicy {
     }
 }
 
-impl RuleHolder {
-    fn parse(config: &Config, word: &str) -> Result<Self, Fail> {
-        if let Some(role) = Role::parse(word) {
-            return Ok(Self::Role(role));
-        }
-        match word.split_once(':') {
-            Some(("user", name)) if !name.is_empty() => Ok(Self::User(name.to_owned())),
-            Some(("group", name)) if config.groups.contains_key(name) => Ok(Self::Group(name.to_owned())),
-            Some(("group", name)) => Err(unknown_group(name)),
-            Some(("key", name)) => {
-                let found = key::find(config, name)?;
-                let id = found.get("id").and_then(Value::as_str).unwrap_or_default();
-                Ok(Self::Key(id.to_owned(), name.to_owned()))
-            }
-            _ => {
-                let roles = Role::ALL.map(Role::as_str);
-                let close = nearest(word, roles).map_or_else(
-                    || format!("expected {}, user:NAME, group:NAME or key:NAME", roles.join(", ")),
-                    |close| format!("did you mean `{close}`?"),
-                );
-                Err(Fail::usage(format!("`--who {word}`: {close}")))
-            }
-        }
-    }
-
-    fn cedar(&self) -> String {
-        let (kind, id) = match self {
-            Self::Role(role) => ("Role", role.as_str()),
-            Self::User(name) => ("User", name.as_str()),
-            Self::Group(name) => ("Group", name.as_str()),
-            Self::Key(id, _) => ("ApiKey", id.as_str()),
-        };
-        format!("principal in PAR::{kind}::{}", text(id))
-    }
-
-    /// For messages, with the lines of a case that name the caller.
-    fn caller(&self) -> (String, String) {
-        match self {
-            Self::Role(role) => {
-                let (covered, _) = covered(*role);
-                (covered.join(" and "), format!("role = {}", words(&covered)))
-            }
-            Self::User(name) => {
-                (format!("the user {name}"), format!("role = \"operator\"\nuser = {}", text(name)))
-            }
-            Self::Group(name) => (
-                format!("a user in the group {name}"),
-                format!("role = \"operator\"\nuser = \"{MEMBER}\"\ngroups = [{}]", text(name)),
-            ),
-            Self::Key(id, name) => {
-                (format!("the key {name}"), format!("role = \"operator\"\nkey = {}", text(id)))
-            }
-        }
-    }
-
-    /// Callers that the rule is not for.
-    fn others(&self) -> (String, String) {
-        match self {
-            Self::Role(role) => {
-                let (_, others) = covered(*role);
-                (others.join(" and "), format!("role = {}", words(&others)))
-            }
-            Self::User(_) | Self::Group(_) | Self::Key(..) => {
-                ("another operator".to_owned(), "role = \"operator\"\nuser = \"another\"".to_owned())
-            }
-        }
-    }
-}
-
 impl RuleObject {
     fn parse(config: &Config, word: &str) -> Result<Self, Fail> {
         if word.starts_with(['/', '@']) {
@@ -318,7 +250,7 @@ impl RuleObject {
         }
         let kind =
             IdKind::ALL.into_iter().find(|known| known.as_str().to_lowercase() == kind).ok_or_else(wrong)?;
-        check_id(name).map_err(|e| Fail::usage(format!("`--on {word}`: {e}")))?;
+        kind.check(name).map_err(|e| Fail::usage(format!("`--on {word}`: {e}")))?;
         Ok(Self::Id(kind, name.to_owned()))
     }
 
@@ -394,6 +326,7 @@ fn cases(
         tools: names.clone(),
         arguments: tools.first().map(|tool| arguments(tool)).unwrap_or_default(),
         resources: resources.clone(),
+        sink: None,
         more,
         expect,
         is_needed,
@@ -484,11 +417,4 @@ fn with_read(tool: &Manifest, path: &str) -> Option<((usize, String), String)> {
         .map(|(one, line)| if one == at { new.as_str() } else { line })
         .collect();
     Some(((at + 1, new.clone()), format!("{}\n", lines.join("\n"))))
-}
-
-/// A group that a rule names must be in par.toml.
-fn unknown_group(name: &str) -> Fail {
-    Fail::usage(format!(
-        "the group `{name}` is not in `[groups]` of par.toml: add it there\n    | {name} = [\"ana\", \"os:root\"]"
-    ))
 }

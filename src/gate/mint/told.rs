@@ -3,6 +3,7 @@
 use super::permit::Permit;
 use crate::gate::facts::CallRecord;
 use crate::ledger::{Receipt, Stored};
+use crate::types::json::canonical;
 use serde_json::{Map, Value, json};
 
 /// What happens to a decided call once the decision is durable.
@@ -74,8 +75,17 @@ impl ToolResult {
         self.seq
     }
 
+    /// What the model reads in place of [`text`](Self::text) once the output is left out: how the
+    /// call ended, and the entry that has the output.
+    #[must_use]
+    pub fn without_output(&self) -> String {
+        let CallRecord { decision, status, .. } = &self.record;
+        let said = format!("output of entry {} left out", self.seq);
+        json!({ "decision": decision, "left_out": said, "status": status }).to_string()
+    }
+
     /// The text for the model: one JSON object, in which the tool's output is only a value. It
-    /// names no rule.
+    /// names no rule. In canonical form: read back from the ledger it has the same bytes.
     #[must_use]
     pub fn text(&self) -> String {
         let record = &self.record;
@@ -100,6 +110,8 @@ impl ToolResult {
             frame.insert("error".to_owned(), error.clone());
         }
         frame.insert("result".to_owned(), result);
-        Value::Object(frame).to_string()
+        let frame = Value::Object(frame);
+        // What is on the ledger always has a canonical form.
+        canonical(&frame).unwrap_or_else(|_| frame.to_string())
     }
 }

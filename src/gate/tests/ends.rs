@@ -2,7 +2,7 @@
 
 use super::{Bench, LOGS, ended, found};
 use crate::call::{Connection, Connections, End, Execution, Given};
-use crate::gate::{Lapse, Outcome};
+use crate::gate::{Lapse, Outcome, Recall};
 use crate::ledger::{Draft, Kind};
 use crate::secrets::{Finder, Named};
 use serde_json::json;
@@ -149,4 +149,51 @@ async fn a_permit_does_not_outlive_its_time() {
         ("refused", "allow")
     );
     assert_eq!(bench.told(), ["call.decision allow", "call.result refused of 1"]);
+}
+
+/// What the model reads of a call is the same, byte for byte, when it is read back: a run that
+/// resumes makes the requests that it made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_read_back_has_the_same_bytes() {
+    let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
+    let out = |stdout: &str, end: End| Execution {
+        stdout: stdout.into(),
+        stderr: b"\x1b[2Joops".to_vec(),
+        ..Execution::without_output(end)
+    };
+    let exit = |code| End::Exit { code };
+    let mut texts = Vec::new();
+    for execution in [
+        out(
+            "{\"verdict\":\"ok\",\"checks\":[{\"name\":\"\u{e9}\",\"detail\":1}],\"\u{e9}\":0,\"\u{1f600}\":1}",
+            exit(0),
+        ),
+        out("{\"z\":1,\"error\":\"e\",\"truncated\":true}", exit(0)),
+        out("no object", exit(0)),
+        out("{\"z\":1,\"a\":2}", exit(3)),
+        out("{\"z\":1", End::OutputCap),
+        out("", End::Refused { reason: "not \u{202e} now".to_owned() }),
+        out("part", End::Timeout),
+        out("", End::Interrupted),
+    ] {
+        let (order, running) = bench.permit().await.begin().expect("in time");
+        drop(order);
+        let mut told = bench.gate.settle(vec![(running, execution)], None).await.expect("settled").0;
+        texts.push(told.pop().expect("one").text());
+    }
+    for path in ["/etc/shadow", "/srv/x"] {
+        let Outcome::Refused(refused) = bench.commit(bench.read(found(path, &[]))).await else {
+            panic!("it is not permitted")
+        };
+        texts.push(refused.text());
+    }
+    let seqs: Vec<u64> = (1..bench.gate.ledger().head().size).collect();
+    let recalled = bench.gate.recall(&bench.run, &seqs).expect("recalled").into_iter();
+    let again: Vec<String> = recalled
+        .map(|call| match call.recall {
+            Recall::Settled(result) => result.text(),
+            other => panic!("it is settled: {other:?}"),
+        })
+        .collect();
+    assert_eq!(again, texts);
 }

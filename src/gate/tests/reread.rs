@@ -121,7 +121,7 @@ async fn the_result_of_an_act_is_read_again_and_a_denial_never() {
     let confirm = format!(
         "{EVERYTHING} @id(\"ask\") @require_confirm(\"\") forbid(principal, action in PAR::Action::\"net\", resource)
          when {{ principal.taint.contains(\"untrusted\") }} unless {{ context.call.approved == \"confirmed\" }};
-         @id(\"once\") forbid(principal, action, resource) when {{ context.call.calls_hour >= 1 }};"
+         @id(\"once\") forbid(principal, action in PAR::Action::\"call_tool\", resource) when {{ context.call.calls_hour >= 1 }};"
     );
     bench.exchange(&confirm);
     assert!(bench.may_reread(&looked));

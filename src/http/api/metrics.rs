@@ -39,6 +39,10 @@ fn render(app: &App) -> String {
     for (class, count) in &tally.refusals {
         text.sample("par_refusals_total", &[("class", class.as_str())], count);
     }
+    text.head("par_model_asks", "counter", "Requests to models that the rules decided.");
+    for ((model, decision), count) in &tally.asks {
+        text.sample("par_model_asks_total", &[("model", model), ("decision", decision)], count);
+    }
     text.head("par_ledger_entries", "gauge", "Entries in the ledger.");
     text.sample("par_ledger_entries", &[], ledger.head().size);
     text.head("par_ledger_obstacle", "gauge", "1 while entries cannot be written.");

@@ -3,8 +3,8 @@
 use super::{format, page};
 use crate::agent::unread;
 use crate::ledger::payload::{
-    CallConnectPayload, CallDecisionPayload, CallForecastPayload, CallResultPayload, ModelAskPayload,
-    ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,
+    CallConnectPayload, CallDecisionPayload, CallForecastPayload, CallResultPayload, ContextTrimPayload,
+    ModelAskPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,
 };
 use crate::ledger::{Kind, Stored};
 use crate::types::ModelSink;
@@ -122,6 +122,7 @@ fn said(stored: &Stored, tool: &str) -> Option<String> {
             let why = class.zip(payload.reason).map(|(class, why)| format!(" · {class}: {why}"));
             format!("{tool} {arguments}{}", why.unwrap_or_default())
         }
+        Kind::ContextTrim => stored.payload::<ContextTrimPayload>()?.line(),
         Kind::CallForecast => {
             format!("{tool} {}", brief(&stored.payload::<CallForecastPayload>()?.arguments))
         }

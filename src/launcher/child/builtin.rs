@@ -4,20 +4,36 @@
 use super::host_proc::CallProc;
 use super::http::WebCall;
 use super::start::{Start, send_or_exit};
-use super::{certificates, http, largest, pair, search};
+use super::{certificates, http, largest, pair, search, unix};
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::protocol::ChildMessage;
+use crate::launcher::sys;
 use crate::launcher::view::files::open_for_reading;
-use crate::tools::builtin::host::{HostView, report};
+use crate::tools::builtin::host::{HostFacts, HostView, report};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, ResourceSpec};
 use crate::types::clock::mono_us;
 use rustix::io::Errno;
 use seccompiler::BpfProgram;
 use serde_json::Value;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+/// How long a report waits for one answer of the bus: it is one of many checks.
+const BUS_WAIT: Duration = Duration::from_secs(1);
+
+/// What a call hands to its builtin.
+pub(crate) struct BuiltinGiven<'a> {
+    /// What is left out below its object.
+    pub(crate) excluded: &'a [&'a Beneath],
+    /// The connection that was made for it.
+    pub(crate) connected: Option<OwnedFd>,
+    /// Whether an update waits for a restart of the host, if the host says so.
+    pub(crate) needs_reboot: Option<bool>,
+}
 
 /// What a builtin is given in addition to its arguments.
 struct BuiltinInputs<'a> {
@@ -28,6 +44,7 @@ struct BuiltinInputs<'a> {
     proc: CallProc<'a>,
     excluded: &'a [&'a Beneath],
     connected: Option<OwnedFd>,
+    facts: HostFacts,
 }
 
 /// Answers about an object that does not exist.
@@ -36,16 +53,19 @@ pub(crate) fn absent(start: &Start<'_>, layers: Vec<String>) -> Result<u8, Strin
     answer(Err(NOT_FOUND.to_owned()))
 }
 
-/// Runs `which` about `decided`, without what is `excluded` below it.
+/// Runs `which` about `decided`, with what it is `given`.
 pub(crate) fn run(
     start: &Start<'_>,
     which: Builtin,
     decided: Option<&(&PathObject, OwnedFd)>,
-    excluded: &[&Beneath],
-    connected: Option<OwnedFd>,
+    given: BuiltinGiven<'_>,
     layers: Vec<String>,
 ) -> Result<u8, String> {
+    let BuiltinGiven { excluded, connected, needs_reboot } = given;
     let (machine, names) = (start.machine, start.tool.proc_names());
+    if which.asks_systemd() {
+        return systemd(start, which, connected, layers);
+    }
     // Opened before the last filter, which lets nothing be opened, except by a builtin that walks.
     let inputs = BuiltinInputs {
         object: decided.map(|(path, fd)| (*path, fd)),
@@ -53,7 +73,15 @@ pub(crate) fn run(
         proc: CallProc::open(&machine.supplies.kept, names),
         excluded,
         connected,
+        facts: HostFacts {
+            failed_units: None,
+            is_clock_synchronized: (which == Builtin::HealthCheck).then(sys::is_clock_synchronized).flatten(),
+            needs_reboot,
+        },
     };
+    if let Some(socket) = inputs.connected.as_ref().filter(|_| which == Builtin::HealthCheck) {
+        unix::bound_waits(socket, BUS_WAIT)?;
+    }
     let filter = match which {
         which if which.sink().is_some() => &machine.filters.fetcher,
         which if which.reads_below() || !names.of_process.is_empty() => &machine.filters.walker,
@@ -63,12 +91,35 @@ pub(crate) fn run(
     answer(run_function(start, which, inputs))
 }
 
+/// Asks systemd over the system bus. A call that systemd did not carry out has a result too.
+fn systemd(
+    start: &Start<'_>,
+    which: Builtin,
+    connected: Option<OwnedFd>,
+    layers: Vec<String>,
+) -> Result<u8, String> {
+    let limits = start.tool.manifest.limits;
+    let socket = connected.ok_or("no connection was given")?;
+    // The launcher's clock ends the call; a little earlier, it can still say why.
+    unix::bound_waits(&socket, Duration::from_millis(limits.wall_ms_max.saturating_mul(9) / 10))?;
+    last_step(start, &start.machine.filters.builtin, layers)?;
+    // A file, since the filter allows only reading and writing.
+    let (bus, host) = (File::from(socket), start.machine.supplies.host.hostname.as_str());
+    match builtin::ask_systemd(which, bus, start.arguments, limits.output_bytes_max, host) {
+        Ok((value, is_done)) => Ok(answer(Ok(value))?.max(u8::from(!is_done))),
+        Err(reason) => answer(Err(reason)),
+    }
+}
+
 fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) -> Answer {
     let (machine, arguments) = (start.machine, start.arguments);
     let limits = start.tool.manifest.limits;
     let (cap, host) = (limits.output_bytes_max, machine.supplies.host.hostname.as_str());
     if which.reports_on_the_host() {
-        return report(which, &HostView::new(&machine.supplies.host, &inputs.proc), arguments, cap);
+        let bus = inputs.connected.map(File::from);
+        let failed_units = bus.and_then(|bus| builtin::count_failed(bus).ok());
+        let facts = HostFacts { failed_units, ..inputs.facts };
+        return report(which, &HostView::new(&machine.supplies.host, &inputs.proc, facts), arguments, cap);
     }
     let trust = machine.supplies.tls.as_ref();
     if matches!(which, Builtin::HttpGet | Builtin::HttpProbe) {

@@ -229,7 +229,18 @@ fn arguments(
     for element in &program.args {
         match element {
             Element::Literal(word) => words.push(word.clone()),
-            Element::Argument(name) => words.extend(argument(name, resource, values, canonical)?),
+            Element::Argument(name) => {
+                let word = argument(name, resource, values, canonical)?;
+                // It would be read as an option.
+                if word.as_ref().is_some_and(|word| word.starts_with('-')) {
+                    return Err(format!("`{name}` starts with `-`"));
+                }
+                words.extend(word);
+            }
+            Element::Setting(option, name) => {
+                let word = argument(name, resource, values, canonical)?;
+                words.extend(word.map(|word| format!("{option}={word}")));
+            }
         }
     }
     words
@@ -254,11 +265,6 @@ fn argument(
         Some(Value::Number(number)) if !number.is_f64() => Ok(Some(number.to_string())),
         Some(_) => Err(format!("`{name}` is neither text nor an integer")),
     }
-    .and_then(|word| match word {
-        // It would be read as an option.
-        Some(word) if word.starts_with('-') => Err(format!("`{name}` starts with `-`")),
-        word => Ok(word),
-    })
 }
 
 #[cfg(test)]
@@ -289,5 +295,24 @@ mod tests {
         check(json!({"n": 5, "word": "--output=/x"}), Err("`word` starts with `-`"));
         check(json!({"n": 5, "word": "a\u{0}b"}), Err("an argument holds a NUL byte"));
         check(json!({"n": [1]}), Err("`n` is neither text nor an integer"));
+    }
+
+    /// A value behind `--name=` stays a value, whatever it begins with.
+    #[test]
+    fn a_value_of_an_option_is_no_option() {
+        let setting = |name: &str| Element::Setting(format!("--{name}"), name.to_owned());
+        let program = Program {
+            path: "/bin/x".into(),
+            args: vec![setting("since"), setting("unit"), setting("lines")],
+            runtime: Runtime::Static,
+            script: None,
+            exec: Vec::new(),
+        };
+        let host = ResourceSpec::Fixed { kind: "Host".to_owned(), id: "localhost".to_owned() };
+        let got =
+            arguments(&program, None, &host, &json!({ "since": "-1h --vacuum-size=1", "lines": 5 }), None);
+        let got: Vec<String> =
+            got.expect("words").into_iter().map(|word| word.into_string().expect("UTF-8")).collect();
+        assert_eq!(got, ["/bin/x", "--since=-1h --vacuum-size=1", "--lines=5"]);
     }
 }

@@ -16,7 +16,8 @@ use crate::launcher::protocol::{
 };
 use crate::launcher::spec::CALLS_MAX;
 use crate::launcher::sys;
-use crate::launcher::tool::{OpenTool, WriteFolder};
+use crate::launcher::tool::{OpenTool, WriteFolder, does_without_sockets};
+use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::mounts::{self, Mount, Origins};
 use crate::launcher::view::own_proc;
 use crate::tools::{Limits, ResourceSpec, Runner};
@@ -49,8 +50,16 @@ pub(crate) struct Birth<'a> {
 struct Outward<'a> {
     /// For a builtin: the connection that the front made.
     connected: Option<OwnedFd>,
-    /// For a program: the sockets to connect to at go.
+    /// The sockets to connect to at go.
     sockets: &'a [unix::UnixSocket],
+    /// What the host's files said in prepare about a pending restart.
+    needs_reboot: Option<bool>,
+}
+
+/// Whether an update waits for a restart of the host, on hosts that say so (Debian and its kin).
+fn needs_reboot(tree: &HostTree) -> Option<bool> {
+    tree.find("/etc/debian_version").ok()?;
+    Some(tree.find("/run/reboot-required").is_ok())
 }
 
 /// Runs the call. Never returns.
@@ -89,14 +98,18 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     let start = Start { machine, tool, arguments: &arguments, named: &call.named, control };
     let object = resolve(&start, origins, own_proc.as_ref())?;
     check_mounts(origins, &object, mounts.as_deref())?;
-    let sockets = unix::find(&machine.paths.tree, &tool.manifest.connect)?;
+    let sockets = match unix::find(&machine.paths.tree, &tool.manifest.connect) {
+        Err(_) if does_without_sockets(&tool.manifest.runner) => Vec::new(),
+        found => found?,
+    };
+    let needs_reboot = needs_reboot(&machine.paths.tree);
     // Access to the rest of the host ends here.
     let numbers = sockets.iter().map(|place| place.fd.as_raw_fd());
     close_all_but(&until_ready.iter().copied().chain(numbers).collect::<Vec<_>>())?;
     ready(&start, &object, proxy)?;
     match receive_with(control, GO_BYTES_MAX) {
         (Received::Packet(go), connected) => {
-            let outward = Outward { connected, sockets: &sockets };
+            let outward = Outward { connected, sockets: &sockets, needs_reboot };
             run_body(&start, &object, &excluded(&go, &object)?, outward, own_proc.as_ref(), layers)
         }
         // The launcher no longer waits for this child.
@@ -307,10 +320,17 @@ fn run_body(
     let grants: Vec<PathRule<'_>> = grant.filter(|grant| !grant.rights.is_empty()).collect();
     match (&start.tool.manifest.runner, &start.tool.program) {
         (Runner::Builtin(which), _) => {
+            // Before the last ruleset, which covers paths of sockets.
+            let mut sockets = match unix::connect(outward.sockets, start.machine.paths.proc.as_fd()) {
+                Err(_) if which.does_without_sockets() => Vec::new(),
+                made => made?,
+            };
+            let connected = outward.connected.or(sockets.pop());
+            let given = builtin::BuiltinGiven { excluded, connected, needs_reboot: outward.needs_reboot };
             let all: Vec<PathRule<'_>> =
                 grants.into_iter().chain(start.tool.kept_grants(start.machine)).collect();
             layers::restrict(start.machine.landlock.ruleset(&all)?)?;
-            builtin::run(start, *which, decided.as_ref(), excluded, outward.connected, layers)
+            builtin::run(start, *which, decided.as_ref(), given, layers)
         }
         (Runner::Program(_), _) if excluded.iter().any(|one| one.id.is_some()) => {
             Err("a program cannot leave out what lies below its folder".to_owned())

@@ -11,9 +11,10 @@ use crate::tools::Connect;
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, socket_with, sockopt,
 };
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// A socket of the host, opened with `O_PATH`. It has not been connected to yet.
 #[derive(Debug)]
@@ -58,4 +59,12 @@ fn connect_one(place: &UnixSocket) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     connect_to(&socket, &SocketAddrUnix::new(format!("self/fd/{}", place.fd.as_raw_fd()))?)?;
     Ok(socket)
+}
+
+/// Makes each read and write of a builtin fail after `most`: it has no other way to stop waiting.
+pub(crate) fn bound_waits(socket: &OwnedFd, most: Duration) -> Result<(), String> {
+    for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+        sockopt::set_socket_timeout(socket, timeout, Some(most)).map_err(|e| format!("the socket: {e}"))?;
+    }
+    Ok(())
 }

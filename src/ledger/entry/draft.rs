@@ -150,6 +150,8 @@ pub struct Written {
     pub salt: [u8; 32],
     /// The payload's bytes.
     pub body: Vec<u8>,
+    /// The name of the model that a `model.ask` is about, for the counters.
+    pub model: Option<String>,
     pub(super) commitment: Digest,
 }
 
@@ -169,8 +171,11 @@ impl Written {
 
     /// As [`Written::from_draft`], with a given salt.
     pub fn salted(mut draft: Draft, salt: [u8; 32]) -> Result<Self, DraftError> {
-        let body = payload_bytes(std::mem::take(&mut draft.body.members))?;
-        Ok(Self { commitment: commitment(&salt, &body), draft, salt, body })
+        let members = std::mem::take(&mut draft.body.members);
+        let name = members.get("name").filter(|_| draft.body.kind == Kind::ModelAsk);
+        let model = name.and_then(Value::as_str).map(str::to_owned);
+        let body = payload_bytes(members)?;
+        Ok(Self { commitment: commitment(&salt, &body), draft, salt, body, model })
     }
 }
 

@@ -53,6 +53,8 @@ kinds! {
     ModelReply = "model.reply";
     /// The model did not answer.
     ModelError = "model.error";
+    /// Results of calls are left out of what the model reads from now on.
+    ContextTrim = "context.trim";
     /// A proposed call was decided.
     CallDecision = "call.decision";
     /// What would be decided on a call that is not made. Nothing follows from it.

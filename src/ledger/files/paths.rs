@@ -89,6 +89,13 @@ impl Files {
         self.data.join("high-water")
     }
 
+    /// Size and root of the ledger when it was last verified up to its end. An older mark, or none,
+    /// only leaves more to verify.
+    #[must_use]
+    pub fn verified(&self) -> PathBuf {
+        self.data.join("verified")
+    }
+
     /// The secret half of the log key: a credential of the service manager, or else a file in
     /// `data/`.
     #[must_use]

@@ -49,7 +49,7 @@ pub use run::{
     RequestedRunbook, RunReplyPayload, RunRequestPayload, Step, StepLedger, StepRefusal, StopReason, Usage,
 };
 pub(super) use segments::{dropped, sealed};
-pub use sent::SentForm;
+pub use sent::{ContextTrimPayload, SentForm, TrimReason};
 pub use server::{
     ConfigLoadPayload, ConfigValue, LoadedPolicy, LoadedProgram, LoadedRunbook, LoadedScript, LoadedTool,
     MountNamed, NameChanges, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RulesDifference,

@@ -61,6 +61,8 @@ pub struct RequestedRunbook {
     /// The service that the message named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// PAR's own words before it.
+    pub words: String,
     /// Its text, with the paths of folders and the name of the service.
     pub text: String,
 }
@@ -182,6 +184,10 @@ pub struct RepliedState {
     pub base_url: String,
     /// The model, as configured.
     pub model: String,
+    /// What tells the key from another, or `none`. Absent from earlier entries: the state is not
+    /// sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The state, as the server wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,

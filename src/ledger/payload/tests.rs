@@ -30,6 +30,7 @@ macro_rules! with_payload {
             Kind::ModelAsk => $run::<ModelAskPayload>($($argument),*),
             Kind::ModelReply => $run::<ModelReplyPayload>($($argument),*),
             Kind::ModelError => $run::<ModelErrorPayload>($($argument),*),
+            Kind::ContextTrim => $run::<ContextTrimPayload>($($argument),*),
             Kind::CallDecision => $run::<CallDecisionPayload>($($argument),*),
             Kind::CallForecast => $run::<CallForecastPayload>($($argument),*),
             Kind::CallConnect => $run::<CallConnectPayload>($($argument),*),
@@ -156,6 +157,11 @@ fn members_that_came_later_are_in_the_corpus() {
         (Kind::ModelReply, "/payload/sent/tools_policy"),
         (Kind::ModelError, "/payload/sent/tools_policy"),
         (Kind::RunRequest, "/payload/channel"),
+        (Kind::RunRequest, "/header/runbook"),
+        (Kind::RunRequest, "/payload/runbook/service"),
+        (Kind::RunReply, "/payload/runbook"),
+        (Kind::PolicyLoad, "/payload/runbooks/0/sha256"),
+        (Kind::PolicyLoad, "/payload/difference/runbooks/changed/0"),
         (Kind::ApprovalRequest, "/payload/card"),
         (Kind::ApprovalRequest, "/payload/shown/taint/0"),
         (Kind::ApprovalGrant, "/payload/card"),
@@ -174,6 +180,7 @@ fn members_that_came_later_are_in_the_corpus() {
         (Kind::CallDecision, "host"),
         (Kind::CallDecision, "schema"),
         (Kind::CallDecision, "person"),
+        (Kind::CallDecision, "asked"),
         (Kind::ApprovalRefuse, "person"),
         (Kind::RunReply, "refused"),
     ] {
@@ -273,6 +280,8 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
             ("difference", members::<RulesDifference>()),
             ("difference.policies", members::<NameChanges>()),
             ("difference.tools", members::<NameChanges>()),
+            ("difference.runbooks", members::<NameChanges>()),
+            ("runbooks[]", members::<LoadedRunbook>()),
             power(),
         ],
         Kind::ToolsLoad => vec![
@@ -288,6 +297,7 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
         Kind::KeyRevoke | Kind::ApprovalGrant | Kind::ApprovalRefuse | Kind::Export | Kind::Redaction => {
             vec![power()]
         }
+        Kind::RunRequest => vec![("runbook", members::<RequestedRunbook>())],
         Kind::ModelAsk => vec![("shadow", members::<ShadowDecision>())],
         Kind::CallForecast => vec![("script", members::<LoadedScript>())],
         Kind::ModelReply => vec![

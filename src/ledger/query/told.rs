@@ -7,11 +7,11 @@
 use crate::ledger::entry::{Header, Kind, Payload};
 use crate::ledger::payload::{
     AnchorPayload, ApprovalGrantPayload, ApprovalRefusePayload, ApprovalRequestPayload, AuthRefusedPayload,
-    CallConnectPayload, CallDecisionPayload, CallForecastPayload, ExportPayload, GenesisPayload,
-    KeyCreatePayload, KeyEpochPayload, KeyRevokePayload, LedgerDamagePayload, ModelAskPayload,
-    ModelErrorPayload, ModelReplyPayload, ObjectFound, PayloadDropPayload, PolicyLoadPayload,
-    PolicyRefusePayload, RecoveryPayload, RedactionPayload, RunReplyPayload, RunRequestPayload,
-    SegmentSealPayload, StartPayload, StopPayload, ToolsLoadPayload,
+    CallConnectPayload, CallDecisionPayload, CallForecastPayload, ContextTrimPayload, ExportPayload,
+    GenesisPayload, KeyCreatePayload, KeyEpochPayload, KeyRevokePayload, LedgerDamagePayload,
+    ModelAskPayload, ModelErrorPayload, ModelReplyPayload, ObjectFound, PayloadDropPayload,
+    PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RedactionPayload, RunReplyPayload,
+    RunRequestPayload, SegmentSealPayload, StartPayload, StopPayload, ToolsLoadPayload,
 };
 use crate::ledger::read::{ReadError, Reader, Stored};
 use crate::types::{ModelSink, limits, text};
@@ -143,6 +143,7 @@ fn what(kind: Kind, stored: &Stored) -> String {
         Kind::CallForecast => said(stored, forecast),
         Kind::ModelReply => said(stored, replied),
         Kind::ModelError => said(stored, |error: ModelErrorPayload| of_model(error.named, &error.error)),
+        Kind::ContextTrim => said(stored, |trim: ContextTrimPayload| trim.line()),
         Kind::ApprovalRequest => said(stored, |asked: ApprovalRequestPayload| {
             of_object(&asked.resource.object, &asked.resource.id)
         }),

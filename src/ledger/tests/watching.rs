@@ -2,6 +2,7 @@
 
 use super::{LedgerHome, call_drafts, key_draft, one};
 use crate::ledger::payload::{LedgerDamagePayload, StartPayload, StopPayload, VerifyPass};
+use crate::ledger::read::{OpenSegments, root_at};
 use crate::ledger::verify::{AfterSlice, SlicedAudit};
 use crate::ledger::{
     AppendError, ChainState, Draft, Erasure, Targets, VerifyEvery, Watcher, recorded_damage,
@@ -150,4 +151,71 @@ fn the_newest_entries_are_verified_alone() {
     let error = ledger.verify_to_act().expect_err("found").to_string();
     assert!(error.contains("par audit renew --reason"), "{error}");
     assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(2000));
+}
+
+/// A command without a server verifies what was never verified and the newest entries, so that it
+/// takes no longer on a longer ledger. A mark that is missing or not about this ledger makes it
+/// verify more.
+#[test]
+fn what_was_verified_before_is_not_read_again_but_for_the_newest() {
+    let home = LedgerHome::filled(6_000);
+    let mark = home.files().verified();
+    let change = |seq: u64, what: &str| {
+        home.db()
+            .execute_batch(&format!("UPDATE payload SET body = {what} WHERE seq = {seq};"))
+            .expect("changed");
+    };
+    let act = || {
+        let ledger = home.open();
+        let acted = ledger.verify_to_act().map_err(|error| error.to_string());
+        let damage = ledger.damage().and_then(|damage| damage.entry);
+        drop(ledger);
+        home.settle();
+        acted.map_err(|_| damage)
+    };
+    let size = home.audit().entries;
+    // All of it is new, more than without a mark.
+    std::fs::write(&mark, line(&home, 100)).expect("mark");
+    assert_eq!(act(), Ok(()));
+    assert_eq!(std::fs::read_to_string(&mark).expect("mark"), line(&home, size), "verified to the end");
+    // An entry that was verified, and is not among the newest.
+    let body: Vec<u8> =
+        home.db().query_row("SELECT body FROM payload WHERE seq = 1000", [], |row| row.get(0)).expect("body");
+    let body = format!("x'{}'", body.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    change(1_000, "x'7b7d'");
+    assert_eq!(act(), Ok(()), "a server or `par audit verify` finds it");
+    change(1_000, &body);
+    for bad in [
+        String::new(),
+        "garbled".to_owned(),
+        line(&home, size).replace(&format!("{size:020}"), &format!("{:020}", size + 1)),
+        line(&home, size).replace(&format!("{size:020}"), &format!("{:020}", size - 1)),
+    ] {
+        std::fs::write(&mark, &bad).expect("mark");
+        assert_eq!(act(), Ok(()), "{bad}: everything holds");
+        assert_eq!(act(), Ok(()));
+        assert_eq!(std::fs::read_to_string(&mark).expect("mark"), line(&home, size), "{bad}");
+        let copy = home.copy();
+        copy.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 1000;").expect("changed");
+        std::fs::write(copy.files().verified(), &bad).expect("mark");
+        let ledger = copy.open();
+        assert!(ledger.verify_to_act().is_err(), "{bad}");
+        assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(1_000), "{bad}");
+    }
+    // What is new, and what is among the newest.
+    std::fs::write(&mark, line(&home, 900)).expect("mark");
+    change(1_000, "x'7b7d'");
+    assert_eq!(act(), Err(Some(1_000)));
+    let home = LedgerHome::filled(6_000);
+    let ledger = home.open();
+    ledger.verify_to_act().expect("sound");
+    home.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 4500;").expect("changed");
+    assert!(ledger.verify_to_act().is_err());
+    assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(4_500));
+}
+
+/// The mark of a ledger that was verified up to `size`.
+fn line(home: &LedgerHome, size: u64) -> String {
+    let mut segments = OpenSegments::open(&home.files().ledger()).expect("segments");
+    format!("{size:020} {}\n", root_at(&mut segments, size).expect("root"))
 }

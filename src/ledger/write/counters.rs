@@ -16,6 +16,8 @@ pub struct Tally {
     pub calls: BTreeMap<CallOutcome, u64>,
     /// Refused calls by class.
     pub refusals: BTreeMap<RefusalClass, u64>,
+    /// Requests to models, by the model's name and the decision.
+    pub asks: BTreeMap<(String, String), u64>,
 }
 
 /// The outcome of a call.
@@ -30,8 +32,9 @@ pub struct CallOutcome {
 }
 
 impl Tally {
-    /// Counts one committed entry. An allowed call counts when its result is committed.
-    pub(super) fn count(&mut self, header: &Header) {
+    /// Counts one committed entry. An allowed call counts when its result is committed. `model` is
+    /// the name of the model that a `model.ask` is about.
+    pub(super) fn count(&mut self, header: &Header, model: Option<&str>) {
         let word = |name: &str| header.str(name).unwrap_or("none").to_owned();
         if header.is(Kind::RunReply) {
             *self.runs.entry(word("status")).or_default() += 1;
@@ -49,6 +52,10 @@ impl Tally {
                 }
                 None => self.count_call(header, word("decision"), StepStatus::Refused.to_string()),
             }
+        } else if header.is(Kind::ModelAsk) {
+            // The names are those of the configuration: a few.
+            let name = model.unwrap_or("unknown").to_owned();
+            *self.asks.entry((name, word("decision"))).or_default() += 1;
         } else if header.is(Kind::ApprovalRefuse) {
             self.count_refusal(Some(RefusalClass::Person));
         }
@@ -84,7 +91,7 @@ mod tests {
                 "boot":"b","wall_us":1,"mono_us":1,{fields}}}"#
         )
         .replace("DIGEST", &digest);
-        tally.count(&Header::parse(text.as_bytes()).expect("header"));
+        tally.count(&Header::parse(text.as_bytes()).expect("header"), Some("local"));
     }
 
     #[test]
@@ -101,6 +108,9 @@ mod tests {
             r#""kind":"approval.refuse","status":"expired""#,
             r#""kind":"run.reply","status":"done""#,
             r#""kind":"run.request""#,
+            r#""kind":"model.ask","decision":"allow""#,
+            r#""kind":"model.ask","decision":"allow""#,
+            r#""kind":"model.ask","decision":"deny","status":"policy""#,
         ] {
             count(&mut tally, fields);
         }
@@ -114,6 +124,8 @@ mod tests {
         assert_eq!(calls, expect);
         let refusals = tally.refusals.iter().map(|(class, n)| format!("{class} {n}"));
         assert_eq!(refusals.collect::<Vec<_>>(), ["policy 1", "capacity 1", "schema 2", "person 1"]);
+        let asks = tally.asks.iter().map(|((model, decision), n)| format!("{model} {decision} {n}"));
+        assert_eq!(asks.collect::<Vec<_>>(), ["local allow 2", "local deny 1"]);
         assert_eq!(tally.runs.into_iter().collect::<Vec<_>>(), [("done".to_owned(), 1)]);
     }
 }

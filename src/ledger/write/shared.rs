@@ -159,11 +159,12 @@ impl Shared {
         self.followed.notify_all();
     }
 
-    pub(super) fn count<'a>(&self, entries: impl Iterator<Item = &'a Header>) {
+    /// Counts committed entries, each with the name of the model that it is about.
+    pub(super) fn count<'a>(&self, entries: impl Iterator<Item = (&'a Header, Option<&'a str>)>) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         let mut spent = self.spent();
-        entries.for_each(|header| {
-            tally.count(header);
+        entries.for_each(|(header, model)| {
+            tally.count(header, model);
             spent.count(header);
         });
     }

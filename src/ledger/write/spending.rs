@@ -13,11 +13,12 @@ const MINUTE_US: u64 = 60_000_000;
 /// the indices.
 const ENTRY_BYTES: u64 = 1_024;
 /// The entries that count for a run's principal. Answers to approvals are by other people.
-const OF_RUNS: [Kind; 9] = [
+const OF_RUNS: [Kind; 10] = [
     Kind::RunRequest,
     Kind::ModelAsk,
     Kind::ModelReply,
     Kind::ModelError,
+    Kind::ContextTrim,
     Kind::CallDecision,
     Kind::CallConnect,
     Kind::CallResult,

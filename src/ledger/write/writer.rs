@@ -15,7 +15,7 @@ use super::segment::{Segment, SegmentFile};
 use super::shared::Shared;
 use super::wal::LogLengths;
 use crate::ledger::checkpoint::Signer;
-use crate::ledger::entry::{Draft, DraftError, Header, Kind, SealedEntry, Stamp, Written, seal};
+use crate::ledger::entry::{Draft, DraftError, Kind, SealedEntry, Stamp, Written, seal};
 use crate::ledger::files::{Files, HighWater};
 use crate::ledger::projection::Projector;
 use crate::ledger::read::{ReadError, Reader};
@@ -70,10 +70,6 @@ struct Staged {
 impl Staged {
     fn entries(&self) -> impl Iterator<Item = (&SealedEntry, &Written)> {
         self.sealed.iter().zip(&self.append.entries)
-    }
-
-    fn headers(&self) -> impl Iterator<Item = &Header> {
-        self.sealed.iter().map(|sealed| &sealed.header)
     }
 }
 
@@ -201,7 +197,8 @@ impl Writer {
             self.signer = next;
         }
         self.shared.signed(note);
-        self.shared.count(staged.iter().flat_map(Staged::headers));
+        let entries = staged.iter().flat_map(Staged::entries);
+        self.shared.count(entries.map(|(sealed, written)| (&sealed.header, written.model.as_deref())));
         // Before the receipts: the holder of a receipt can rely on the loss of its entry being
         // detected, also if this process ends right after its reply.
         self.high_water.write(head);

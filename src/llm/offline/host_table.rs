@@ -21,7 +21,7 @@ const fn largest(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
 }
 
 /// The table, before that of the other sentences: some of those accept any name.
-pub(super) const HOST_SENTENCES: [Sentence; 21] = [
+pub(super) const HOST_SENTENCES: [Sentence; 22] = [
     Sentence {
         example: "why is this server slow?",
         forms: &[
@@ -176,10 +176,18 @@ pub(super) const HOST_SENTENCES: [Sentence; 21] = [
     },
     Sentence {
         example: "is localhost:5432 open?",
-        forms: &["is [the] [port] {port} open|reachable|up", "can you|i reach {port}", "connect to {port}"],
+        forms: &["is [the] [port] {port} open|reachable|up", "[can] [i] reach {port}", "connect to {port}"],
         means: Either(
             &[SentenceStep { tool: "tcp_probe", arguments: &[("host", Text("{port}"))] }],
             &Missing("to try a port", &["listening_ports", "connections"]),
+        ),
+    },
+    Sentence {
+        example: "is http://localhost/ up?",
+        forms: &["is {url} up|there|ok", "does {url} answer|work", "probe {url}"],
+        means: Either(
+            &[SentenceStep { tool: "http_probe", arguments: &[("url", Text("{url}"))] }],
+            &Steps(&[SentenceStep { tool: "http_get", arguments: &[("url", Text("{url}"))] }]),
         ),
     },
     Sentence {
@@ -222,18 +230,15 @@ pub(super) const HOST_SENTENCES: [Sentence; 21] = [
             "are there [any] [pending] [security] updates",
             "[show] [me] [the] [pending] updates",
         ],
-        means: Either(
-            &[SentenceStep { tool: "pending_updates", arguments: &[] }],
-            &Missing("pending updates", &["search_files", "health_check"]),
-        ),
+        means: Missing("pending updates", &["search_files", "health_check"]),
     },
     Sentence {
         example: "errors of the last hour",
         forms: &["[show] [me] [the] errors of|from|in the last hour", "what went wrong in the last hour"],
         means: Either(
             &[SentenceStep {
-                tool: "journal_query",
-                arguments: &[("since", Text("1h")), ("priority", Text("err"))],
+                tool: "journal_search",
+                arguments: &[("since", Text("1h ago")), ("priority", Text("err"))],
             }],
             &Steps(&[SentenceStep {
                 tool: "search_files",

@@ -72,7 +72,6 @@ impl Offline {
     /// An answer from the results, or first a listing of what is there, if a sentence names a file
     /// that is not.
     fn to_results(&self, messages: &[Message], request: &ModelRequest<'_>) -> OfflineReply {
-        let runbook = request.conversation.runbook();
         let asked = messages.iter().rev().find_map(|message| match message {
             Message::User(text) => Some(text.as_str()),
             Message::Reply { .. } | Message::Tool { .. } => None,
@@ -80,14 +79,15 @@ impl Offline {
         let since = absent::since_asked(messages);
         let is_first = since.iter().filter(|message| matches!(message, Message::Reply { .. })).count() == 1;
         let asked = asked.filter(|text| written_calls(text, &RequiredNames(request.tools)).is_none());
-        let meant = asked.filter(|_| is_first && runbook.is_none()).map(|text| self.meant(text, request));
+        let is_first = is_first && request.conversation.runbook().is_none();
+        let meant = asked.filter(|_| is_first).map(|text| self.meant(text, request));
         if let Some(Some(Understood::Calls(calls))) = meant {
             let results: Vec<&str> = since.iter().filter_map(tell::result_text).collect();
             if let Some(call) = absent::listing(&calls, &results, &self.folders, request.tools) {
                 return OfflineReply::Propose(vec![call]);
             }
         }
-        OfflineReply::Say(tell::results(messages, runbook))
+        OfflineReply::Say(tell::results(messages, request.conversation.runbook()))
     }
 
     fn meant(&self, text: &str, request: &ModelRequest<'_>) -> Option<Understood> {

@@ -29,7 +29,7 @@ const fn search(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
 pub(super) const ERRORS: Word = Text("(?i)error|fatal|critical|panic|emerg");
 
 /// The table: the first form that fits decides.
-pub(super) const SENTENCES: [Sentence; 46] = [
+pub(super) const SENTENCES: [Sentence; 47] = [
     Sentence {
         example: "who was denied?",
         forms: &[
@@ -102,11 +102,28 @@ pub(super) const SENTENCES: [Sentence; 46] = [
     Sentence {
         example: "check certificate of example.com",
         forms: &[
-            "check|show [the] certificate of|for {text}",
-            "when does the certificate of|for {text} expire",
-            "is the certificate of|for {text} valid",
+            "check|show [the] certificate of|for {name}",
+            "when does the certificate of|for {name} expire",
+            "does the certificate of|for {name} expire [soon]",
+            "is the certificate of|for {name} valid",
         ],
-        means: Missing("to check a certificate", &["http_get"]),
+        means: Either(
+            &[SentenceStep { tool: "tls_certificate", arguments: &[("host", Text("{name}:443"))] }],
+            &Missing("to check a certificate", &["http_get"]),
+        ),
+    },
+    Sentence {
+        example: "check certificate of localhost:8443",
+        forms: &[
+            "check|show [the] certificate of|for|at {port}",
+            "when does the certificate of|for|at {port} expire",
+            "does the certificate of|for|at {port} expire [soon]",
+            "is the certificate of|for|at {port} valid",
+        ],
+        means: Either(
+            &[SentenceStep { tool: "tls_certificate", arguments: &[("host", Text("{port}"))] }],
+            &Missing("to check a certificate", &["http_get"]),
+        ),
     },
     Sentence {
         example: "who is logged in?",
@@ -405,7 +422,7 @@ pub(super) const SENTENCES: [Sentence; 46] = [
     },
     Sentence {
         example: "fetch https://www.example.com/",
-        forms: &["fetch|get|open {url}", "is {url} up|there", "does {url} answer|work"],
+        forms: &["fetch|get|open {url}"],
         means: Steps(&[SentenceStep { tool: "http_get", arguments: &[("url", Text("{url}"))] }]),
     },
     Sentence {

@@ -37,7 +37,11 @@ pub(super) fn help(tools: &[ToolOffer]) -> String {
 
 /// Says which runbook is followed, and which of its steps are left out.
 pub(super) fn following(runbook: &GivenRunbook, steps: usize, left: &[WrittenCall]) -> String {
-    let mut said = format!("runbook {}: {steps} of {} steps", runbook.name, steps + left.len());
+    let all = steps + left.len();
+    let mut said = match all {
+        0 => format!("runbook {}", runbook.name),
+        _ => format!("runbook {}: {steps} of {all} steps", runbook.name),
+    };
     if !left.is_empty() {
         let tools: BTreeSet<&str> = left.iter().map(|call| call.tool.as_str()).collect();
         let tools: Vec<String> = tools.into_iter().map(|tool| format!("`{tool}`")).collect();
@@ -56,6 +60,8 @@ pub(super) fn results(messages: &[Message], runbook: Option<&GivenRunbook>) -> S
     let first = since.iter().position(|message| matches!(message, Message::Reply { .. }));
     let line = |(at, message): (usize, &Message)| match message {
         Message::Tool { tool, text, .. } => Some(format!("{}: {}", shown(tool), sentence(tool, text))),
+        // The words about the runbook whose steps these are.
+        Message::Reply { text, .. } if runbook.is_some() => text.clone(),
         // The one reply that this provider gives after results.
         Message::Reply { .. } if Some(at) != first => {
             Some("There is nothing of that name that may be read. This is what there is:".to_owned())
@@ -63,13 +69,6 @@ pub(super) fn results(messages: &[Message], runbook: Option<&GivenRunbook>) -> S
         Message::User(_) | Message::Reply { .. } => None,
     };
     let mut lines: Vec<String> = since.iter().enumerate().filter_map(line).collect();
-    let said = messages.iter().rev().find_map(|message| match message {
-        Message::Reply { text, .. } => Some(text.clone()),
-        Message::User(_) | Message::Tool { .. } => None,
-    });
-    if let Some(said) = said.flatten().filter(|_| runbook.is_some()) {
-        lines.insert(0, said);
-    }
     if let Some(next) = runbook.map(GivenRunbook::after_steps).filter(|next| !next.is_empty()) {
         lines.push(format!("What the runbook says next:\n{next}"));
     }

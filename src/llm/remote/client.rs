@@ -38,6 +38,9 @@ pub(in crate::llm) struct Remote<W> {
     total: Duration,
     reply_tokens_max: Option<u32>,
     context_tokens: u32,
+    /// Whether that is the size of the model's window, and not only a default for servers that set
+    /// it by request.
+    knows_window: bool,
     secrets: Secrets,
     /// Whether the server has refused what not every server of the protocol accepts.
     is_plain: AtomicBool,
@@ -49,6 +52,8 @@ pub(in crate::llm) struct Remote<W> {
 struct Sending<'a> {
     request: &'a ModelRequest<'a>,
     key: Option<&'a Secret>,
+    /// The model, where it is, and what tells the key from another.
+    origin: &'a OpaqueOrigin,
     began: &'a Arc<Finder>,
 }
 
@@ -90,11 +95,17 @@ impl<W: Wire> Remote<W> {
             endpoint,
             sink,
             streamed: Endpoint::parse(base_url, &W::path(&model, true))?,
-            origin: OpaqueOrigin { wire: W::KIND.as_str().to_owned(), base_url: base_url.to_owned(), model },
+            origin: OpaqueOrigin {
+                wire: W::KIND.as_str().to_owned(),
+                base_url: base_url.to_owned(),
+                model,
+                key: OpaqueOrigin::NO_KEY.to_owned(),
+            },
             keys,
             needs_key,
             total,
             reply_tokens_max,
+            knows_window: W::SETS_CONTEXT || context_tokens.is_some(),
             context_tokens: context_tokens.unwrap_or(limits::CONTEXT_TOKENS),
             secrets,
             is_plain: AtomicBool::new(false),
@@ -121,7 +132,12 @@ impl<W: Wire> Remote<W> {
         if self.needs_key && key.is_none() {
             return Err(no_key::<W>(&self.sink.name));
         }
-        let sending = Sending { request, key, began: &began };
+        let identity = |key: &Secret| began.key_identity(key.expose().as_bytes());
+        let mut origin = self.origin.clone();
+        if let Some(key) = key.map(identity) {
+            origin.key = key;
+        }
+        let sending = Sending { request, key, origin: &origin, began: &began };
         match self.tried(&sending, request.deadline.min(self.total), may).await {
             Ok(reply) => {
                 // Text and arguments are assembled from pieces and escapes.
@@ -149,7 +165,7 @@ impl<W: Wire> Remote<W> {
                 return Err(ModelError::not_permitted());
             }
             let is_plain = self.is_plain.load(Ordering::Relaxed);
-            let form = self.form(sending.request, is_plain);
+            let form = self.form(sending, is_plain);
             let asked = WireRequest::of(&form, sending.request.conversation, sending.request.tools);
             let body = asked
                 .body::<W>()
@@ -178,12 +194,12 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    fn form(&self, request: &ModelRequest<'_>, is_plain: bool) -> RequestForm {
+    fn form(&self, sending: &Sending<'_>, is_plain: bool) -> RequestForm {
         RequestForm {
-            origin: self.origin.clone(),
+            origin: sending.origin.clone(),
             reply_tokens_max: self.reply_tokens_max,
             context_tokens: self.context_tokens,
-            is_streamed: request.listener.is_some(),
+            is_streamed: sending.request.listener.is_some(),
             is_plain,
         }
     }
@@ -195,7 +211,7 @@ impl<W: Wire> Remote<W> {
         body: &[u8],
         deadline: Duration,
     ) -> Result<ModelReply, ModelError> {
-        let Sending { request, key, began } = *sending;
+        let Sending { request, key, origin, began } = *sending;
         let digest = Digest::sha256(body);
         let endpoint = if request.listener.is_some() { &self.streamed } else { &self.endpoint };
         let credential = key.map(W::credential);
@@ -207,7 +223,7 @@ impl<W: Wire> Remote<W> {
             if !is_success(&answer) {
                 return Err(refused(found, answer));
             }
-            return match read::<W>(answer.body, digest, &self.origin) {
+            return match read::<W>(answer.body, digest, origin) {
                 Ok(reply) => Ok(ModelReply { found, ..reply }),
                 Err(error) => Err(ModelError { found, ..error }),
             };
@@ -220,7 +236,7 @@ impl<W: Wire> Remote<W> {
             }
             ended => ended.err(),
         };
-        streaming.finish(ended, digest, &self.origin)
+        streaming.finish(ended, digest, origin)
     }
 }
 
@@ -262,6 +278,10 @@ impl<W: Wire> Provider for Remote<W> {
 
     fn sink(&self) -> Option<&ModelSink> {
         Some(&self.sink)
+    }
+
+    fn window_tokens(&self) -> Option<u32> {
+        self.knows_window.then_some(self.context_tokens)
     }
 
     fn probe(&self, deadline: Duration) -> BoxFuture<'_, Result<ModelReply, ModelError>> {

@@ -27,6 +27,9 @@ pub(in crate::llm) trait Wire: Send + Sync + 'static {
     /// A reply that comes as a stream.
     type Partial: PartialAnswer;
 
+    /// Whether a request sets the size of the context, so that it is always known.
+    const SETS_CONTEXT: bool = false;
+
     /// The path after the base URL.
     fn path(model: &str, is_streamed: bool) -> String;
 
@@ -96,7 +99,8 @@ impl<'a> WireRequest<'a> {
         &self.origin.model
     }
 
-    /// The text of `state`, if it may be sent: only this wire, base URL and model may have made it.
+    /// The text of `state`, if it may be sent: it came on this wire, from this base URL and model,
+    /// with this key.
     pub(in crate::llm) fn state<'b>(&self, state: &'b OpaqueState) -> Option<&'b str> {
         state.state.as_deref().filter(|_| state.origin == *self.origin)
     }
@@ -138,7 +142,9 @@ pub(in crate::llm) fn read<W: Wire>(
     request_digest: Digest,
     origin: &OpaqueOrigin,
 ) -> Result<ModelReply, ModelError> {
-    let answer = if raw.is_empty() { Err(WireError::Empty) } else { W::read(&raw) };
+    // As at the start of a stream, a byte order mark means nothing (RFC 8259, section 8.1).
+    let body = raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&raw);
+    let answer = if body.is_empty() { Err(WireError::Empty) } else { W::read(body) };
     match answer {
         Ok(answer) => Ok(answer.into_reply(raw, request_digest, origin)),
         Err(why) => Err(why.into_error(raw)),

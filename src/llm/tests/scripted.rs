@@ -125,7 +125,7 @@ pub(in crate::llm) fn reply_of<W: Wire>(body: &[u8]) -> ModelReply {
 
 pub(in crate::llm) fn origin<W: Wire>(model: &str) -> OpaqueOrigin {
     let (wire, base_url) = (W::KIND.as_str().to_owned(), "http://127.0.0.1".to_owned());
-    OpaqueOrigin { wire, base_url, model: model.to_owned() }
+    OpaqueOrigin { wire, base_url, model: model.to_owned(), key: "none".to_owned() }
 }
 
 /// The request that `W` writes.

@@ -4,6 +4,7 @@ use super::scripted::{
     KEY, LONG, ScriptedServer, ServerStep, answer, chat, good, origin, permit, settings, unnamed, written,
     written_text,
 };
+use crate::config::ModelKeys;
 use crate::gate::ModelPermit;
 use crate::llm::remote::wire::{Wire, read};
 use crate::llm::wires::anthropic::Messages;
@@ -13,7 +14,7 @@ use crate::llm::wires::openai::ChatCompletions;
 use crate::llm::wires::responses::Responses;
 use crate::llm::{Conversation, DeltaSink, ModelReply, ModelRequest, ProviderKind, ReplyPart, Stop, build};
 use crate::secrets::{Clean, Finder, Named, Secrets};
-use crate::types::{Digest, Labelled};
+use crate::types::{Digest, Labelled, Secret};
 use serde_json::{Value, json};
 
 /// A reply with a state whose bytes no JSON writer would make, and a call.
@@ -131,16 +132,16 @@ fn the_order_of_parts_is_kept() {
 
 /// What a request leaves out is counted, for the record.
 #[tokio::test]
-async fn states_of_another_model_are_counted() {
+async fn states_of_another_model_or_key_are_counted() {
     let body: Value = serde_json::from_slice(&with_state::<Messages>().0).expect("JSON");
-    let server =
-        ScriptedServer::start(vec![ServerStep::Say(good(&body)), ServerStep::Say(good(&body))]).await;
+    let server = ScriptedServer::start((0..3).map(|_| ServerStep::Say(good(&body))).collect()).await;
     let mut conversation = chat("");
     conversation.push_user(unnamed("hello?".to_owned()));
     let mut counts = Vec::new();
-    for model in ["one", "two"] {
+    for (model, key) in [("one", KEY), ("two", KEY), ("two", "sk-another-0123456789")] {
         let mut settings = settings(ProviderKind::Anthropic, &server.base_url);
         settings.model = model.to_owned();
+        settings.keys = ModelKeys::of("default", Secret::new(key.to_owned()).expect("a key"));
         let provider = build(settings).expect("settings");
         let permit = permit(&provider);
         let request = asking(&conversation, permit.as_ref(), None);
@@ -149,7 +150,7 @@ async fn states_of_another_model_are_counted() {
         conversation.push_reply(&reply);
         conversation.push_tool_text("c", "t", "{}".to_owned());
     }
-    assert_eq!(counts, [0, 1]);
+    assert_eq!(counts, [0, 1, 2], "the first one is another model's, and the second another key's");
 }
 
 /// A model that does not reason refuses to send its reasoning: it is asked again without.

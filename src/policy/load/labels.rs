@@ -119,7 +119,11 @@ fn check_carrier(kind: &str, id: &str, names: &BTreeSet<String>) -> Result<(), (
             let mend = "write `localhost` for this host, and name and port for another".to_owned();
             (format!("`{id}` {e}"), Some(mend))
         }),
-        _ => check_id(id).map_err(|reason| (format!("`{id}` {reason}"), None)),
+        _ => {
+            let of_kind = IdKind::ALL.into_iter().find(|known| known.as_str() == kind);
+            let checked = of_kind.map_or_else(|| check_id(id), |known| known.check(id));
+            checked.map_err(|reason| (format!("`{id}` {reason}"), None))
+        }
     }
 }
 

@@ -95,6 +95,22 @@ pub(super) fn finds_lines_below_a_folder() {
         let more = json!({ "pattern": r"^x|\d$", "regex": true, "limit": 2 });
         let found = stage.search(&workspace, &[], more, || ()).await;
         assert_eq!((marks(&found).len(), &found["stopped_by"]), (2, &json!("limit")), "{found}");
+        // By time: the files above have none.
+        let new = stage.search(&workspace, &[], json!({ "since": "2026-11-24T10:00:00Z" }), || ()).await;
+        assert_eq!((marks(&new).len(), &new["files_without_time"]), (0, &json!(3)), "{new}");
+        std::fs::write(
+            workspace.join("timed"),
+            "2026-11-24T09:59:59Z MARK old\nMARK of old\n2026/11/24 10:00:00 MARK new\n  MARK of new\n",
+        )
+        .expect("written");
+        let timed = workspace.join("timed");
+        let new = stage.search(&timed, &[], json!({ "since": "2026-11-24T10:00:00Z" }), || ()).await;
+        assert_eq!(marks(&new), set(&["2026/11/24 10:00:00 MARK new", "  MARK of new"]), "{new}");
+        let east =
+            json!({ "since": "2026-11-24T10:00:00Z", "utc_offset": "+02:00", "time_format": "slashes" });
+        let none = stage.search(&timed, &[], east, || ()).await;
+        assert_eq!((marks(&none).len(), &none["files_without_time"]), (0, &json!(0)), "{none}");
+        std::fs::remove_file(&timed).expect("removed");
         // One file is an object too.
         let found = stage.search(&workspace.join("one.log"), &[], json!({}), || ()).await;
         assert_eq!(marks(&found), set(&["MARK 1", "MARK 2"]), "{found}");

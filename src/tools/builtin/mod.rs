@@ -8,12 +8,16 @@
 //! # Layout
 //!
 //! * `answer`: the answer of a tool, and how it is written.
-//! * `secret_names`: what looks like a secret.
+//! * `secret_names`: what looks like a secret. `line_time`: when a line of a log was written.
+//! * `bus/`: a D-Bus client. `services/`: tools that ask systemd with it.
 //! * `host/`: tools that report on the host.
 //! * The other tools, each in a file with its name.
 
 mod answer;
 mod secret_names;
+mod line_time;
+mod bus;
+mod services;
 pub mod host;
 mod certificate;
 mod http_get;
@@ -27,6 +31,7 @@ mod largest_paths;
 mod read_config;
 
 pub use answer::{Answer, Fitting, NOT_FOUND, stamped, write_answer};
+pub use bus::{BusClient, BusError};
 pub use certificate::{ChainQuestion, judge};
 pub use diff_files::diff_files;
 pub use file_info::file_info;
@@ -37,3 +42,4 @@ pub use list_dir::list_dir;
 pub use read_config::read_config;
 pub use read_file::read_file;
 pub use search_files::{Search, Skip};
+pub use services::{Told, ask_systemd, count_failed};

@@ -3,7 +3,8 @@
 //! The sandbox walks the folders: every file that is read here was opened there.
 
 use super::answer::{FRAME_BYTES, integer, json_len, put_text};
-use crate::types::clock::mono_us;
+use super::line_time::Since;
+use crate::types::clock::{Wall, mono_us};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::fstat;
 use rustix::io::{Errno, pread};
@@ -59,6 +60,9 @@ pub struct Search {
     path: String,
     pattern: Regex,
     name: Option<Vec<u8>>,
+    since: Option<Since>,
+    /// Files in which no line has a time, if the call asks for a time.
+    files_without_time: u64,
     depth: u64,
     limit: usize,
     room: usize,
@@ -73,8 +77,9 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search below `path`, as `arguments` say: `pattern`, `regex`, `name`, `limit`, `depth`. The
-    /// answer fits `output_bytes_max`; after `end_us` ([`mono_us`]) nothing more is read.
+    /// A search below `path`, as `arguments` say: `pattern`, `regex`, `name`, `since` and its form,
+    /// `limit`, `depth`. The answer fits `output_bytes_max`; after `end_us` ([`mono_us`]) nothing
+    /// more is read.
     pub fn new(path: &str, arguments: &Value, output_bytes_max: usize, end_us: u64) -> Result<Self, String> {
         let words = |name: &str| arguments.get(name).and_then(Value::as_str);
         let pattern = words("pattern").unwrap_or_default();
@@ -85,6 +90,8 @@ impl Search {
         Ok(Self {
             pattern: built.map_err(|e| format!("`pattern`: {e}"))?,
             name: words("name").map(|name| name.as_bytes().to_vec()),
+            since: Since::read(arguments, Wall::now())?,
+            files_without_time: 0,
             depth: integer(arguments, "depth", DEPTH_DEFAULT),
             limit: usize::try_from(integer(arguments, "limit", LIMIT_DEFAULT)).unwrap_or(usize::MAX),
             room: output_bytes_max.saturating_sub(FRAME_BYTES + json_len(path)),
@@ -148,6 +155,9 @@ impl Search {
             Ok(stat) => u64::try_from(stat.st_size).unwrap_or(0),
             Err(e) => return self.skip_file(e),
         };
+        if let Some(since) = &mut self.since {
+            since.begin();
+        }
         let mut at = Spot { path, line: 1 };
         let (mut offset, mut rest) = (0, Vec::with_capacity(READ_BYTES + LINE_BYTES_MAX));
         while offset < size && self.goes_on() {
@@ -177,6 +187,8 @@ impl Search {
             self.line(&at, &rest);
         }
         self.files_read += 1;
+        let has_no_time = self.since.as_ref().is_some_and(|since| !since.has_found_a_time());
+        self.files_without_time += u64::from(has_no_time);
     }
 
     /// The matches.
@@ -192,6 +204,9 @@ impl Search {
             "truncated": self.stopped_by.is_some(),
         });
         if let Some(members) = answer.as_object_mut() {
+            if self.since.is_some() {
+                members.insert("files_without_time".to_owned(), json!(self.files_without_time));
+            }
             members.extend(self.stopped_by.map(|by| ("stopped_by".to_owned(), json!(by))));
             for (name, counts) in [("files", &self.files_skipped), ("folders", &self.folders_skipped)] {
                 if !counts.is_empty() {
@@ -217,6 +232,9 @@ impl Search {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if self.stopped_by.is_some() {
+            return;
+        }
+        if self.since.as_mut().is_some_and(|since| !since.lets(line)) {
             return;
         }
         let Some(found) = self.pattern.find(line) else { return };

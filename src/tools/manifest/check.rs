@@ -55,17 +55,31 @@ pub(super) fn elements(words: &[String]) -> Result<Vec<Element>, String> {
 }
 
 fn element(word: &str) -> Result<Element, String> {
+    if let Some((option, name)) = setting(word) {
+        return Ok(Element::Setting(option.to_owned(), name.to_owned()));
+    }
     let inner = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     match inner {
         Some(name) if !name.contains(['{', '}']) => Ok(Element::Argument(name.to_owned())),
         None if !word.contains(['{', '}']) => Ok(Element::Literal(word.to_owned())),
-        _ => Err(format!("the placeholder in `{word}` must fill the whole element")),
+        _ => Err(format!(
+            "the placeholder in `{word}` must fill the whole element, or follow an option: `--name={{…}}`"
+        )),
     }
+}
+
+/// The parts of `--name={argument}`.
+fn setting(word: &str) -> Option<(&str, &str)> {
+    let (option, rest) = word.split_once("={")?;
+    let name = rest.strip_suffix('}')?;
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let long = option.strip_prefix("--").filter(|long| !long.is_empty() && long.bytes().all(is_word));
+    (long.is_some() && !name.contains(['{', '}'])).then_some((option, name))
 }
 
 pub(super) fn check_elements(program: &Program, input: &Value) -> Result<(), String> {
     for element in &program.args {
-        let Element::Argument(name) = element else { continue };
+        let (Element::Argument(name) | Element::Setting(_, name)) = element else { continue };
         let kind = input.pointer(&format!("/properties/{name}/type")).and_then(Value::as_str);
         if !matches!(kind, Some("string" | "integer")) {
             return Err(format!("`{{{name}}}` is not a declared string or integer argument"));

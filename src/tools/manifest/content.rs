@@ -60,7 +60,7 @@ impl ContentFolder {
     /// An argument is not a plain name.
     pub fn names<'a>(&'a self, arguments: &'a Value) -> Result<Vec<&'a str>, String> {
         let name = |element: &'a Element| match element {
-            Element::Literal(word) => Ok(word.as_str()),
+            Element::Literal(word) | Element::Setting(word, _) => Ok(word.as_str()),
             Element::Argument(name) => {
                 let word = arguments.get(name).and_then(Value::as_str).unwrap_or_default();
                 check(word).map(|()| word)
@@ -76,7 +76,7 @@ impl fmt::Display for ContentFolder {
         for (at, element) in self.names.iter().enumerate() {
             f.write_str(if at == 0 { "" } else { "/" })?;
             match element {
-                Element::Literal(word) => f.write_str(word)?,
+                Element::Literal(word) | Element::Setting(word, _) => f.write_str(word)?,
                 Element::Argument(name) => write!(f, "{{{name}}}")?,
             }
         }

@@ -158,6 +158,13 @@ impl RawManifest {
 
     pub(super) fn resource(&self, raw: &RawResource, input: &Value) -> Result<ResourceSpec, String> {
         let RawResource { r#type, from, canonical, is, .. } = raw;
+        if self.builtin.is_some_and(Builtin::is_about_a_service)
+            && (r#type, from.as_deref()) != (&"Service".to_owned(), Some("/service"))
+        {
+            return Err("this builtin needs `type = \"Service\"`, `from = \"/service\"` and \
+                        `canonical = \"id\"`: rules decide on the unit"
+                .to_owned());
+        }
         match (r#type.as_str(), from, canonical.as_deref(), is) {
             ("Path", Some(from), Some("path"), None) => {
                 Ok(ResourceSpec::Path { argument: required_string(from, input)? })
@@ -321,6 +328,18 @@ impl RawManifest {
             Some(builtin) if builtin.sink().is_some() && !sockets.is_empty() => {
                 return say("connect =", "this builtin connects only to hosts");
             }
+            Some(builtin) if builtin.asks_systemd() => {
+                if sockets.len() != 1 || !hosts.is_empty() {
+                    let reason = "this builtin needs the socket of the system bus and nothing else";
+                    let line = "connect = [\"unix:/run/dbus/system_bus_socket\"]";
+                    return Err(("connect =", with_lines(reason, line)));
+                }
+                if builtin.acts() && matches!(self.class, Some(Class::Read | Class::Net)) {
+                    return say("class", "this builtin acts: its class is `write`, `exec` or `admin`");
+                }
+            }
+            // It asks only how many units failed, and does without.
+            Some(Builtin::HealthCheck) if sockets.len() <= 1 && hosts.is_empty() => {}
             Some(builtin) if builtin.sink().is_none() && !entries.is_empty() => {
                 return say("connect =", "this builtin makes no connections");
             }

@@ -135,7 +135,7 @@ impl Manifest {
     /// Whether success is one JSON object on standard output.
     #[must_use]
     pub fn is_structured(&self) -> bool {
-        self.output == Output::Json || !matches!(self.runner, Runner::Program(_))
+        self.output != Output::Text || !matches!(self.runner, Runner::Program(_))
     }
 
     /// The function of the front that it runs, if it runs there.
@@ -261,7 +261,7 @@ impl ManifestChecks<'_> {
     }
 
     fn output_schema(&mut self, raw: &RawManifest, runner: Option<&Runner>) -> Option<Option<OutputSchema>> {
-        let is_structured = raw.output == Output::Json || !matches!(runner?, Runner::Program(_));
+        let is_structured = raw.output != Output::Text || !matches!(runner?, Runner::Program(_));
         self.take(output_schema(raw.output_schema.as_ref(), raw.untrusted_output?, is_structured))
     }
 

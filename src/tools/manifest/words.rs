@@ -78,6 +78,7 @@ pub enum Builtin {
     DiffFiles,
     DiskIo,
     DiskUsage,
+    FailedUnits,
     FileInfo,
     HealthCheck,
     HttpGet,
@@ -92,6 +93,10 @@ pub enum Builtin {
     ReadConfig,
     ReadFile,
     SearchFiles,
+    ServiceList,
+    ServiceRestart,
+    ServiceStatus,
+    TimerList,
     TlsCertificate,
 }
 
@@ -115,8 +120,40 @@ impl Builtin {
         Self::ON_HOST.contains(&self)
     }
 
+    /// Whether it asks systemd: its manifest must `connect` it to the system bus, and to nothing
+    /// else. What it says there is PAR's own, so that it may be of class `read`.
+    #[must_use]
+    pub const fn asks_systemd(self) -> bool {
+        matches!(
+            self,
+            Self::FailedUnits
+                | Self::ServiceList
+                | Self::ServiceRestart
+                | Self::ServiceStatus
+                | Self::TimerList
+        )
+    }
+
+    /// Whether it does without the sockets of its manifest: then its result says what is missing.
+    #[must_use]
+    pub const fn does_without_sockets(self) -> bool {
+        matches!(self, Self::HealthCheck)
+    }
+
+    /// Whether it is about one unit: its manifest's resource must be a `Service`.
+    #[must_use]
+    pub const fn is_about_a_service(self) -> bool {
+        matches!(self, Self::ServiceRestart | Self::ServiceStatus)
+    }
+
+    /// Whether it changes what it is about.
+    #[must_use]
+    pub const fn acts(self) -> bool {
+        matches!(self, Self::ServiceRestart)
+    }
+
     /// How its resource names the one host that it is connected to; `None` if it makes no
-    /// connection.
+    /// connection to a host.
     #[must_use]
     pub const fn sink(self) -> Option<HostForm> {
         match self {
@@ -202,6 +239,9 @@ pub enum Output {
     Text,
     /// One JSON object. Anything else is shown as text, and is an error.
     Json,
+    /// What `journalctl -o json` prints, one entry a line. The result is one JSON object with some
+    /// members of each entry.
+    Journal,
 }
 
 /// The content of a program's standard input.
@@ -223,6 +263,10 @@ pub enum Element {
     /// The argument with this name; for the resource, its canonical form. A value that starts with
     /// `-` is refused; an absent argument leaves the element out.
     Argument(String),
+    /// An option with its value, such as `--unit={unit}`: the option as written, up to `=`, and the
+    /// argument. Its value cannot be read as another option. An absent argument leaves the element
+    /// out.
+    Setting(String, String),
 }
 
 /// What a program needs to start.

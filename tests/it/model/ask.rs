@@ -3,6 +3,7 @@
 
 use super::{House, Reply, path};
 use crate::replay::replay;
+use crate::support::{text, until};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -110,6 +111,11 @@ fn a_rule_stops_a_run_that_has_read_untrusted_text_before_the_next_request() {
     assert_eq!(house.model.requests().len(), 1, "the second was not sent");
     let told = house.model.requests().concat();
     assert!(!told.contains("words of another"));
+    let viewer = house.home.key("viewer", "viewer");
+    let metrics = text(&house.server.get(&viewer, "/metrics").body);
+    for line in ["model=\"default\",decision=\"allow\"} 1\n", "model=\"default\",decision=\"deny\"} 1\n"] {
+        assert!(metrics.contains(&format!("par_model_asks_total{{{line}")), "{metrics}");
+    }
     assert_eq!(
         kinds(&house, &run["run"]),
         ["run.request", "model.ask", "model.reply", "call.decision", "call.result", "model.ask", "run.reply"]
@@ -161,6 +167,50 @@ fn a_decision_on_a_model_is_explained() {
     );
     let offline = crate::support::TestHome::init();
     offline.expect(2, &["policy", "explain", "model.ask"]);
+}
+
+/// A request whose answer never came counts with all that was reserved for it; one that was
+/// answered or refused counts once or not at all.
+#[test]
+fn after_a_crash_a_request_without_an_answer_counts_as_spent() {
+    let house = House::start(|_| {});
+    let note = house.home.path("workspace/note.txt");
+    std::fs::write(&note, "words").expect("file");
+    let call = Reply::Calls(vec![("read_file".to_owned(), path(&note))]);
+    house.model.play([call, Reply::Hang]);
+    let running = house.server.run_aside(&house.key, "go");
+    until("the second request is sent", || house.model.requests().len() == 2);
+    let House { home, model, server, .. } = house;
+    let _all = server.kill();
+    drop(running.join().expect("thread"));
+    let before = home.entries(&["kind:run.reply"]);
+    assert!(before.is_empty(), "{before:?}");
+    let server = home.serve();
+    until("the run is closed", || !home.entries(&["kind:run.reply"]).is_empty());
+    let show = |entry: &Value| -> Value {
+        let seq = entry["seq"].to_string();
+        serde_json::from_str(&home.expect(0, &["audit", "show", "--json", &seq])).expect("JSON")
+    };
+    let [first, second] = home.entries(&["kind:model.ask"]).try_into().expect("two requests");
+    let [said] = home.entries(&["kind:model.reply"]).try_into().expect("one answer");
+    let [reply] = home.entries(&["kind:run.reply"]).try_into().expect("one reply");
+    assert_eq!((&reply["status"], &first["decision"]), (&json!("interrupted"), &json!("allow")), "{reply}");
+    let (said, lost, reply) = (show(&said), show(&second), show(&reply));
+    let usage = &reply["payload"]["usage"];
+    let number = |of: &Value, name: &str| of["payload"][name].as_u64().expect("a number");
+    assert!(number(&lost, "input_tokens") > 0 && number(&lost, "reply_tokens_max") > 0, "{lost}");
+    assert_eq!(usage["model_calls"], 2, "{reply}");
+    assert_eq!(
+        (usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64()),
+        (
+            Some(number(&said, "input_tokens") + number(&lost, "input_tokens")),
+            Some(number(&said, "output_tokens") + number(&lost, "reply_tokens_max"))
+        ),
+        "{reply}"
+    );
+    assert_eq!(model.requests().len(), 2, "nothing is sent again");
+    server.stop();
+    home.expect(0, &["audit", "verify"]);
 }
 
 /// A provider that sends nothing needs no rule.

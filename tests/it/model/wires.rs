@@ -74,43 +74,104 @@ fn one_question_has_the_same_steps_on_every_wire() {
     assert!(seen.iter().all(|one| *one == seen[0]), "{seen:#?}");
 }
 
-/// A run that waited is rebuilt from the ledger, and its next request has the provider's state byte
-/// for byte where it was.
-#[test]
-fn a_state_survives_an_approval_byte_for_byte() {
-    let house = House::start_in(&[("PAR_LLM__PROVIDER", "openai_responses")], |home| {
-        let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");
-        home.configure(&format!("{toml}[groups]\nrelease = [\"{}\"]\n", os_user()));
-    });
-    let state = r#"{"id":"rs_1" , "type":"reasoning","summary":[],"encrypted_content":"a\/b"}"#;
-    let call = json!({"type": "function_call", "call_id": "a", "name": "deploy",
-        "arguments": json!({"project": "demo", "version": "1.0.1"}).to_string()});
-    let said = json!({"type": "message", "content": [{"type": "output_text", "text": "I deploy."}]});
-    let body = format!(r#"{{"model":"m","status":"completed","output":[{state},{said},{call}]}}"#);
-    house.model.play([Reply::Raw(http(200, "", &body))]);
-    let answer = house.server.run(&house.key, "go");
-    let waits = answer.json();
-    assert_eq!((answer.status, &waits["status"]), (202, &json!("waiting")), "{waits}");
-    let replied = house.home.entries(&["kind:model.reply"]);
-    let payload = house.home.entry(replied[0]["seq"].as_u64().expect("number"))["payload"].clone();
-    let opaque = json!({"wire": "openai_responses", "base_url": format!("http://{}/v1", house.model.address),
-        "model": "m", "state": state});
-    assert_eq!(payload["parts"], json!([{"opaque": opaque}, {"text_bytes": 9}, {"call": "a"}]));
-    assert_eq!(payload["stop"], "tool_calls");
+/// A reply with a state whose bytes no JSON writer would make, a text and a call that needs an
+/// approval, as each wire has them; and the state.
+fn with_state(wire: &str) -> (String, &'static str) {
+    let arguments = json!({"project": "demo", "version": "1.0.1"});
+    match wire {
+        "openai_responses" => {
+            let state = r#"{"id":"rs_1" , "type":"reasoning","summary":[],"encrypted_content":"a\/b"}"#;
+            let call = json!({"type": "function_call", "call_id": "a", "name": "deploy", "arguments": arguments.to_string()});
+            let said = json!({"type": "message", "content": [{"type": "output_text", "text": "I deploy."}]});
+            (format!(r#"{{"model":"m","status":"completed","output":[{state},{said},{call}]}}"#), state)
+        }
+        "anthropic" => {
+            let state = r#"{"type" : "thinking","thinking":"x","signature":"a\/b"}"#;
+            let said = json!({"type": "text", "text": "I deploy."});
+            let call = json!({"type": "tool_use", "id": "a", "name": "deploy", "input": arguments});
+            (format!(r#"{{"model":"m","content":[{state},{said},{call}],"stop_reason":"tool_use"}}"#), state)
+        }
+        _ => {
+            let state = r#""a\/b""#;
+            let call = json!({"id": "a", "name": "deploy", "args": arguments});
+            let parts =
+                format!(r#"[{{"text":"I deploy."}},{{"functionCall":{call},"thoughtSignature":{state}}}]"#);
+            (
+                format!(
+                    r#"{{"candidates":[{{"content":{{"parts":{parts}}},"finishReason":"STOP"}}],"modelVersion":"m"}}"#
+                ),
+                state,
+            )
+        }
+    }
+}
 
+/// Approves the call of a waiting run. Returns the request that the model then gets.
+fn gone_on(house: &House, waits: &Value, wire: &str) -> String {
     let id = waits["steps"][0]["result"]["approval"].as_str().expect("approval").to_owned();
-    house.model.play([raw(&json!({"status": "completed", "output": [
-        {"type": "message", "content": [{"type": "output_text", "text": "It is done."}]}]}))]);
+    house.model.play([raw(&replies(wire)[1])]);
     let approved = house.home.approve(&id, &[]);
     assert!(approved.status.success(), "{}", String::from_utf8_lossy(&approved.stderr));
-    let viewer = house.home.key("viewer", "viewer");
-    let run = format!("/runs/{}", waits["run"].as_str().expect("run"));
-    until("the run goes on", || house.server.get(&viewer, &run).json()["status"] == "done");
-    let requests = house.model.requests();
-    let sent = requests.last().expect("a request");
-    let place = |text: &str| sent.find(text).unwrap_or_else(|| panic!("{text} is not in {sent}"));
-    assert!(place(state) < place("I deploy.") && place("I deploy.") < place("\"call_id\":\"a\""), "{sent}");
-    house.check_ledger();
+    let run = waits["run"].as_str().expect("run");
+    let query = [format!("run:{run}"), "kind:run.reply".to_owned()];
+    let query: Vec<&str> = query.iter().map(String::as_str).collect();
+    until("the run goes on", || {
+        house.home.entries(&query).last().is_some_and(|reply| reply["status"] == "done")
+    });
+    house.model.requests().last().expect("a request").clone()
+}
+
+/// A run that waited is rebuilt from the ledger, and its next request has the provider's state byte
+/// for byte where it was. With another key, it is another account's: it is left out, and the record
+/// says so. No record has anything with which a guess of the key could be tested.
+#[test]
+fn a_state_survives_an_approval_and_not_another_key() {
+    for wire in ["openai_responses", "anthropic", "gemini"] {
+        let own = tempfile::tempdir().expect("folder");
+        let file = own.path().join("key");
+        crate::secrets::private(&file, "sk-test-first-0123456789");
+        let mut house = House::start_in(&[("PAR_LLM__PROVIDER", wire)], |home| {
+            let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");
+            let key = format!("model = \"m\"\napi_key_file = \"{}\"\n", file.display());
+            let toml = toml.replace("model = \"m\"\n", &key);
+            home.configure(&format!("{toml}[groups]\nrelease = [\"{}\"]\n", os_user()));
+        });
+        let (body, state) = with_state(wire);
+        let ask = |house: &House| {
+            house.model.play([Reply::Raw(http(200, "", &body))]);
+            let answer = house.server.run(&house.key, "go");
+            let waits = answer.json();
+            assert_eq!((answer.status, &waits["status"]), (202, &json!("waiting")), "{wire}: {waits}");
+            waits
+        };
+        let waits = ask(&house);
+        let replied = house.home.entries(&["kind:model.reply"]);
+        let payload = house.home.entry(replied[0]["seq"].as_u64().expect("number"))["payload"].clone();
+        let parts = payload["parts"].as_array().expect("parts");
+        let opaque = parts.iter().find_map(|part| part.get("opaque")).expect("a state");
+        let digest = opaque["key"].as_str().expect("what tells the key from another").to_owned();
+        let expect = json!({"wire": wire, "base_url": format!("http://{}/v1", house.model.address),
+            "model": "m", "key": digest, "state": state});
+        assert_eq!((opaque, parts.len(), digest.len()), (&expect, 3, 32), "{wire}");
+        // What anybody can compute of the key is not what is recorded.
+        let plain = par::types::Digest::sha256(b"sk-test-first-0123456789").hex();
+        assert!(!payload.to_string().contains(&plain[..16]), "{wire}");
+        let sent = gone_on(&house, &waits, wire);
+        let place = |text: &str| sent.find(text).unwrap_or_else(|| panic!("{wire}: {text} is not in {sent}"));
+        assert_eq!(place(state) < place("I deploy."), wire != "gemini", "{sent}");
+
+        // The same with a new key.
+        let waits = ask(&house);
+        crate::secrets::private(&file, "sk-test-second-0123456789");
+        house.home.expect(0, &["reload"]);
+        let sent = gone_on(&house, &waits, wire);
+        assert!(!sent.contains(state) && sent.contains("I deploy."), "{wire}: {sent}");
+        let last = house.home.entries(&["kind:model.reply"]).pop().expect("a reply");
+        let payload = house.home.entry(last["seq"].as_u64().expect("number"))["payload"].clone();
+        assert_eq!(payload["states_left_out"], 1, "{wire}: {payload}");
+        house.check_ledger();
+        assert_eq!(house.server.end(), Some(0));
+    }
 }
 
 /// A reply to a part of the request: the model may not have read its instructions, so nothing that

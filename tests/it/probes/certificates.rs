@@ -89,7 +89,10 @@ fn problems(step: &Value) -> Vec<&str> {
 fn home_of(root: &Authority) -> TestHome {
     let home = TestHome::init();
     std::fs::write(home.beside("ca.pem"), pem(root.der())).expect("written");
-    home.configure(&format!("[sandbox]\nca_file = \"{}\"\n", home.beside("ca.pem").display()));
+    home.configure(&format!(
+        "[paths]\nlogs = \"/var/log\"\n[sandbox]\nca_file = \"{}\"\n",
+        home.beside("ca.pem").display()
+    ));
     home
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Round {
     calls: Vec<(&'static str, &'static str)>,
     has_state: bool,
     refuses: bool,
+    /// How often the server refuses the request as too long before it answers.
+    too_long: u32,
 }
 
 const CALLS: [(&str, &str); 5] = [
@@ -31,7 +33,19 @@ const CALLS: [(&str, &str); 5] = [
 impl Round {
     pub(super) fn with_state() -> Self {
         let text = Some("I look \"there\".\n".to_owned());
-        Self { fails: false, text, calls: vec![CALLS[0], CALLS[1]], has_state: true, refuses: false }
+        Self {
+            fails: false,
+            text,
+            calls: vec![CALLS[0], CALLS[1]],
+            has_state: true,
+            refuses: false,
+            too_long: 0,
+        }
+    }
+
+    /// The request is refused this often because of its length.
+    pub(super) fn too_long(times: u32) -> Self {
+        Self { too_long: times, ..Self::with_state() }
     }
 
     pub(super) fn refusing() -> Self {
@@ -40,13 +54,21 @@ impl Round {
 }
 
 pub(super) fn any_round() -> impl Strategy<Value = Round> {
-    let calls = prop::collection::vec(prop::sample::select(CALLS.to_vec()), 1..4);
-    (prop::bool::weighted(0.2), prop::option::of("\\PC{1,9}"), calls, any::<bool>())
-        .prop_map(|(fails, text, calls, has_state)| Round { fails, text, calls, has_state, refuses: false })
+    let calls = prop::collection::vec(prop::sample::select(CALLS.to_vec()), 1..9);
+    (prop::bool::weighted(0.2), prop::option::of("\\PC{1,9}"), calls, any::<bool>(), 0_u32..40).prop_map(
+        |(fails, text, calls, has_state, too_long)| Round {
+            fails,
+            text,
+            calls,
+            has_state,
+            refuses: false,
+            too_long: too_long.saturating_sub(37),
+        },
+    )
 }
 
 #[derive(Default)]
-struct Script {
+struct WireScript {
     rounds: VecDeque<Round>,
     kinds: [ProviderKind; 2],
     bodies: Vec<Vec<u8>>,
@@ -54,14 +76,14 @@ struct Script {
 
 pub(super) struct WireServer {
     pub(super) base_url: String,
-    script: Arc<Mutex<Script>>,
+    script: Arc<Mutex<WireScript>>,
 }
 
 impl WireServer {
     pub(super) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let base_url = format!("http://{}", listener.local_addr().expect("address"));
-        let script = Arc::<Mutex<Script>>::default();
+        let script = Arc::<Mutex<WireScript>>::default();
         let plays = script.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -74,7 +96,11 @@ impl WireServer {
     /// The next replies, of the first model or of the spare one. After them the model is done.
     pub(super) fn play(&self, first: ProviderKind, spare: ProviderKind, rounds: Vec<Round>) {
         let mut script = self.script.lock().expect("script");
-        *script = Script { rounds: rounds.into(), kinds: [first, spare], bodies: Vec::new() };
+        *script = WireScript { rounds: rounds.into(), kinds: [first, spare], bodies: Vec::new() };
+    }
+
+    pub(super) fn bodies(&self) -> Vec<Vec<u8>> {
+        self.script.lock().expect("script").bodies.clone()
     }
 
     /// The bodies of the requests since then.
@@ -83,7 +109,7 @@ impl WireServer {
     }
 }
 
-fn answer(stream: TcpStream, script: &Mutex<Script>) {
+fn answer(stream: TcpStream, script: &Mutex<WireScript>) {
     let mut reader = BufReader::new(stream);
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -102,11 +128,21 @@ fn answer(stream: TcpStream, script: &Mutex<Script>) {
     let mut script = script.lock().expect("script");
     script.bodies.push(body);
     let fails = is_first && script.rounds.front().is_some_and(|round| round.fails);
-    let (status, told) = if fails {
-        (401, json!({ "error": { "message": "no" } }).to_string())
-    } else {
-        let round = script.rounds.pop_front();
-        (200, said(script.kinds[usize::from(!is_first)], round.as_ref()))
+    let too_long = script.rounds.front_mut().map(|round| &mut round.too_long).filter(|times| **times > 0);
+    let (status, told) = match too_long {
+        _ if fails => (401, json!({ "error": { "message": "no" } }).to_string()),
+        Some(times) => {
+            *times -= 1;
+            (
+                400,
+                json!({ "error": { "message": "This model's maximum context length is 5 tokens." } })
+                    .to_string(),
+            )
+        }
+        None => {
+            let round = script.rounds.pop_front();
+            (200, said(script.kinds[usize::from(!is_first)], round.as_ref()))
+        }
     };
     drop(script);
     let head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", told.len());

@@ -24,7 +24,8 @@ pub(crate) fn base(sockets: Sockets, mounts_proc: bool) -> BpfProgram {
         true => ([CONNECTING, &[libc::SYS_bind, libc::SYS_listen]].concat(), IOCTLS_AND_LOOPBACK),
         false => (Vec::new(), IOCTLS),
     };
-    let unix = if sockets.unix { &[libc::SYS_connect][..] } else { &[] };
+    // A builtin's socket gets a time limit; every last filter refuses both.
+    let unix = if sockets.unix { &[libc::SYS_connect, libc::SYS_setsockopt][..] } else { &[] };
     let more = [tcp.as_slice(), unix].concat();
     let fcntl = fcntl_condition(Test::NoneOf(FCNTL_REFUSED));
     let mut conditions = vec![unshare_condition(), fcntl, ioctl_condition(ioctls), own_limits()];

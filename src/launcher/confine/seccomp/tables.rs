@@ -136,6 +136,7 @@ pub(crate) const PROCESSES: &[i64] = &[
 
 /// The launcher's own work, and a child's last steps.
 pub(crate) const LAUNCHER: &[i64] = &[
+    libc::SYS_adjtimex,
     libc::SYS_capset,
     libc::SYS_capget,
     libc::SYS_clone3,

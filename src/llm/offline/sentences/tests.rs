@@ -72,6 +72,45 @@ fn the_sentences_of_an_operators_day_have_their_steps() {
     }
 }
 
+/// What a sentence asks, in a cell of the page.
+fn asks(means: &Meaning) -> String {
+    match means {
+        Meaning::Steps(steps) => {
+            let mut tools: Vec<&str> = Vec::new();
+            for step in *steps {
+                if !tools.contains(&step.tool) {
+                    tools.push(step.tool);
+                }
+            }
+            tools.iter().map(|tool| format!("`{tool}`")).collect::<Vec<_>>().join(", ")
+        }
+        Meaning::Either(steps, other) => format!("{}; else {}", asks(&Meaning::Steps(steps)), asks(other)),
+        Meaning::Command(_) => "the command that shows it".to_owned(),
+        Meaning::Say(_) => "what to say instead".to_owned(),
+        Meaning::Missing(..) => "the nearest tools, because none does it".to_owned(),
+        Meaning::Help => "this list, for the tools that are on".to_owned(),
+    }
+}
+
+/// The page has a row for each sentence, made from the table.
+#[test]
+fn the_page_lists_every_sentence() {
+    let rows: String =
+        sentences().map(|one| format!("| {} | {} |\n", one.example, asks(&one.means))).collect();
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/offline.md");
+    let text = std::fs::read_to_string(&page).expect("the page");
+    let head = "| sentence | what is asked |\n|---|---|\n";
+    let (before, after) = text.split_once(head).expect("the table");
+    let after = after.find("\n\n").map_or("", |end| after.split_at(end).1);
+    let made =
+        format!("{before}{head}{}{after}", if after.is_empty() { rows.as_str() } else { rows.trim_end() });
+    if made != text {
+        let new = page.with_extension("new");
+        std::fs::write(&new, &made).expect("written");
+        panic!("the sentences differ from {}: compare {}", page.display(), new.display());
+    }
+}
+
 /// Each form is reached by some message: its own words, with a value in each slot.
 #[test]
 fn every_form_means_what_its_example_means() {

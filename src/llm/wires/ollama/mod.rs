@@ -32,6 +32,7 @@ impl Wire for OllamaChats {
     const KIND: ProviderKind = ProviderKind::Ollama;
     const BASE_URL: &'static str = "http://127.0.0.1:11434";
     const NEEDS_KEY: bool = false;
+    const SETS_CONTEXT: bool = true;
     const FRAMING: Framing = Framing::Lines;
     type Partial = PartialChat;
 

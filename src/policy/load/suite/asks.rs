@@ -2,7 +2,7 @@
 //!
 //! `role` and `sink` may be lists: the case then covers each combination.
 
-use super::calls::tainted;
+use super::calls::{key_id, tainted};
 use super::case::{AskCase, CasePlace, Expect, NOW_US, Who};
 use super::words::{Many, RawGroups, check_combinations, each, moment};
 use crate::auth::Role;
@@ -18,6 +18,8 @@ pub(in crate::policy) struct RawAsk {
     name: String,
     role: Many,
     user: Option<String>,
+    /// The id of the caller's key.
+    key: Option<String>,
     #[serde(default)]
     groups: Vec<String>,
     #[serde(default)]
@@ -62,7 +64,7 @@ impl RawAsk {
         let sinks = self.sinks()?;
         check_combinations(&[self.role.words().len(), sinks.len()])?;
         let mut cases = Vec::new();
-        for who in each(&self.role, &self.who(), &self.groups, groups)? {
+        for who in each(&self.role, &self.who()?, &self.groups, groups)? {
             cases.extend(sinks.iter().map(|sink| AskCase {
                 place: place.clone(),
                 name: self.name.clone(),
@@ -99,11 +101,11 @@ impl RawAsk {
         words.iter().map(sink).collect()
     }
 
-    fn who(&self) -> Who {
-        Who {
+    fn who(&self) -> Result<Who, String> {
+        Ok(Who {
             role: Role::Viewer,
             user: self.user.clone(),
-            key: None,
+            key: key_id(self.key.as_deref())?,
             groups: Arc::default(),
             ceiling: None,
             taint: tainted(&self.taint, self.tainted),
@@ -111,6 +113,6 @@ impl RawAsk {
             calls_used: 0,
             budget: i64::from(limits::CALLS_PER_RUN_MAX),
             risk: 0,
-        }
+        })
     }
 }

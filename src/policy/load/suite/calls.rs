@@ -138,14 +138,10 @@ impl RawCase {
     }
 
     fn who(&self) -> Result<Who, String> {
-        let key = self
-            .key
-            .as_deref()
-            .map(|word| KeyId::parse(word).ok_or_else(|| format!("`key`: `{word}` is not the id of a key")));
         Ok(Who {
             role: Role::Viewer,
             user: self.user.clone(),
-            key: key.transpose()?,
+            key: key_id(self.key.as_deref())?,
             groups: Arc::default(),
             ceiling: self.ceiling.clone(),
             taint: tainted(&self.taint, self.tainted),
@@ -183,6 +179,12 @@ impl RawOffered {
             risk: self.risk,
         }
     }
+}
+
+/// The key that a case names by its id.
+pub(super) fn key_id(word: Option<&str>) -> Result<Option<KeyId>, String> {
+    let parse = |word| KeyId::parse(word).ok_or_else(|| format!("`key`: `{word}` is not the id of a key"));
+    word.map(parse).transpose()
 }
 
 /// The labels of a session: `tainted = true` is `taint = ["untrusted"]`.

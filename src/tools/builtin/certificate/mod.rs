@@ -3,7 +3,9 @@
 //! * `parsed`: one certificate
 //! * `chain`: the whole chain, as a client that trusts this host's certificates would judge it
 
-mod chain;
 mod parsed;
+mod chain;
+#[cfg(test)]
+mod tests;
 
 pub use chain::{ChainQuestion, judge};

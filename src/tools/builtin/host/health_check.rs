@@ -92,6 +92,7 @@ pub(super) fn health_check(view: &HostView<'_>) -> Answer {
     let disks = view.host.disks.iter().filter(|disk| disk.is_disk);
     let disks: Vec<Value> = disks.map(|at| disk(at, &mut checks)).collect();
     let uptime = view.figures("uptime");
+    checks.extend(facts(view));
 
     let worst = checks.iter().map(|check| check.status).max().unwrap_or(Status::Warning);
     Ok(json!({
@@ -117,6 +118,33 @@ impl HealthCheck {
         }
         one
     }
+}
+
+/// The checks of what is known without `/proc`. What is not known is not judged.
+fn facts(view: &HostView<'_>) -> Vec<HealthCheck> {
+    let mut checks = Vec::new();
+    let mut judge = |name, what: Option<(Status, String)>, source| match what {
+        Some((status, detail)) => checks.push(HealthCheck { name, mount: None, status, detail }),
+        None => view.note(source),
+    };
+    let one_of = |flag: bool, good: &str, bad: &str| match flag {
+        true => (Status::Ok, good.to_owned()),
+        false => (Status::Warning, bad.to_owned()),
+    };
+    let failed = view.facts.failed_units.map(|count| match count {
+        0 => (Status::Ok, "none failed".to_owned()),
+        count => (Status::Warning, format!("{count} failed")),
+    });
+    judge("units", failed, "system_bus");
+    let clock = view.facts.is_clock_synchronized;
+    judge("clock", clock.map(|is| one_of(is, "synchronized", "not synchronized")), "clock");
+    let reboot = view.facts.needs_reboot;
+    judge(
+        "reboot",
+        reboot.map(|needs| one_of(!needs, "not needed", "needed by an update")),
+        "reboot-required",
+    );
+    checks
 }
 
 /// One pressure, and the check of it.

@@ -34,4 +34,4 @@ mod tests;
 
 pub use proc_files::{ProcFiles, ProcNames, proc_names};
 pub use report::report;
-pub use view::{Disk, Host, HostView};
+pub use view::{Disk, Host, HostFacts, HostView};

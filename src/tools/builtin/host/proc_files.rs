@@ -43,17 +43,7 @@ pub const fn proc_names(which: Builtin) -> ProcNames {
             (&["1/net/tcp", "1/net/tcp6", "1/net/udp", "1/net/udp6"], &[])
         }
         Builtin::Interfaces => (&["1/net/dev", "1/net/route", "1/net/fib_trie", "1/net/if_inet6"], &[]),
-        Builtin::CertificateFile
-        | Builtin::DiffFiles
-        | Builtin::FileInfo
-        | Builtin::HttpGet
-        | Builtin::HttpProbe
-        | Builtin::LargestPaths
-        | Builtin::ListDir
-        | Builtin::ReadConfig
-        | Builtin::ReadFile
-        | Builtin::SearchFiles
-        | Builtin::TlsCertificate => (&[], &[]),
+        _ => (&[], &[]),
     };
     ProcNames { files, of_process }
 }

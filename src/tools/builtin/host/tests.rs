@@ -1,6 +1,6 @@
 //! The reports against a `/proc` made for the test: limits, absent files, and hostile names.
 
-use super::{Disk, Host, HostView, ProcFiles, proc_names, report};
+use super::{Disk, Host, HostFacts, HostView, ProcFiles, proc_names, report};
 use crate::tools::Builtin;
 use crate::tools::manifest::output_schema::{OutputSchema, SchemaWords};
 use rustix::io::Errno;
@@ -57,7 +57,7 @@ fn host() -> Host {
 
 fn told(which: Builtin, proc: &FakeProc, arguments: &Value, cap: usize) -> Result<Value, String> {
     let host = host();
-    let answer = report(which, &HostView::new(&host, proc), arguments, cap)?;
+    let answer = report(which, &HostView::new(&host, proc, HostFacts::default()), arguments, cap)?;
     check_schema(which, &answer);
     Ok(answer)
 }
@@ -133,7 +133,8 @@ fn mounts_that_are_not_asked_are_counted() {
         ),
     );
     let told = |arguments: &Value| {
-        report(Builtin::DiskUsage, &HostView::new(&host, &proc), arguments, 65_536).expect("an answer")
+        report(Builtin::DiskUsage, &HostView::new(&host, &proc, HostFacts::default()), arguments, 65_536)
+            .expect("an answer")
     };
     let all = told(&json!({}));
     assert_eq!(
@@ -302,4 +303,41 @@ fn the_table_names_nothing_of_a_process_s_memory() {
             assert!(last != "cmdline" || which == Builtin::ProcessInfo, "{which:?}");
         }
     }
+}
+
+/// Failed units, the clock and a pending restart are judged if they are known, and named if not.
+#[test]
+fn what_is_known_of_the_host_is_judged() {
+    let judged = |facts: HostFacts| {
+        let (host, proc) = (host(), FakeProc::default());
+        let answer = report(Builtin::HealthCheck, &HostView::new(&host, &proc, facts), &json!({}), 65_536);
+        let answer = answer.expect("an answer");
+        check_schema(Builtin::HealthCheck, &answer);
+        let named = |name: &str| {
+            let checks = answer["checks"].as_array().expect("a list");
+            let found = checks.iter().find(|check| check["name"] == name)?;
+            Some((found["status"].as_str()?.to_owned(), found["detail"].as_str()?.to_owned()))
+        };
+        let not_seen = answer["not_seen"].to_string();
+        (["units", "clock", "reboot"].map(named), not_seen)
+    };
+    let (unknown, not_seen) = judged(HostFacts::default());
+    assert_eq!(unknown, [None, None, None]);
+    for source in ["system_bus", "clock", "reboot-required"] {
+        assert!(not_seen.contains(&format!("\"{source}\"")), "{not_seen}");
+    }
+    let words = |status: &str, detail: &str| Some((status.to_owned(), detail.to_owned()));
+    let facts = |failed, clock, reboot| HostFacts {
+        failed_units: Some(failed),
+        is_clock_synchronized: Some(clock),
+        needs_reboot: Some(reboot),
+    };
+    let good = [words("ok", "none failed"), words("ok", "synchronized"), words("ok", "not needed")];
+    assert_eq!(judged(facts(0, true, false)).0, good);
+    let bad = [
+        words("warning", "3 failed"),
+        words("warning", "not synchronized"),
+        words("warning", "needed by an update"),
+    ];
+    assert_eq!(judged(facts(3, false, true)).0, bad);
 }

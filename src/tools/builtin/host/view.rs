@@ -35,9 +35,21 @@ pub struct Disk {
     pub folder: OwnedFd,
 }
 
+/// What a report is told in addition to what it reads. `None` is what is not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostFacts {
+    /// How many units of systemd failed.
+    pub failed_units: Option<usize>,
+    /// Whether the clock is synchronized with another.
+    pub is_clock_synchronized: Option<bool>,
+    /// Whether an update waits for a restart of the host.
+    pub needs_reboot: Option<bool>,
+}
+
 /// The host as one call sees it.
 pub struct HostView<'a> {
     pub(super) host: &'a Host,
+    pub(super) facts: HostFacts,
     pub(super) proc: &'a dyn ProcFiles,
     not_seen: RefCell<BTreeSet<String>>,
 }
@@ -51,8 +63,8 @@ impl std::fmt::Debug for HostView<'_> {
 impl<'a> HostView<'a> {
     /// The view of one call, which reads through `proc`.
     #[must_use]
-    pub fn new(host: &'a Host, proc: &'a dyn ProcFiles) -> Self {
-        Self { host, proc, not_seen: RefCell::default() }
+    pub fn new(host: &'a Host, proc: &'a dyn ProcFiles, facts: HostFacts) -> Self {
+        Self { host, facts, proc, not_seen: RefCell::default() }
     }
 
     /// A file of figures as text; empty, and noted as not seen, if it cannot be read.
