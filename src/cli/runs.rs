@@ -442,7 +442,7 @@ fn is_whole(found: &RunReply) -> bool {
     found.ledger.as_ref().is_none_or(|ledger| ledger.damaged.is_empty())
 }
 
-/// The damaged entries of a run, as one line; empty if there are none.
+/// The damaged entries of a run, as one line; empty without any.
 fn damage(found: &RunReply) -> String {
     let damaged = found.ledger.as_ref().map(|ledger| ledger.damaged.as_slice()).unwrap_or_default();
     let Some(first) = damaged.first() else { return String::new() };

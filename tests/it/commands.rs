@@ -379,7 +379,7 @@ fn a_list_of_runs_counts_their_calls_without_a_server_too() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(found.trim()).expect("JSON"), rows[1]);
 }
 
-/// The stranger's stumble 10: beside a server, the owner of the home saw only own runs. The admin
+/// The stranger's stumble 10: next to a server, the owner of the home saw only own runs. The admin
 /// socket shows the runs of all users; it still runs nothing.
 #[test]
 fn the_owner_of_a_home_sees_the_runs_of_all_users_beside_its_server() {
