@@ -10,6 +10,7 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
 
 #[path = "house/mod.rs"]
+#[expect(dead_code, reason = "other benches have other uses of it")]
 mod house;
 
 use house::{Caller, House, make_home, temporary};

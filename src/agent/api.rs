@@ -123,7 +123,9 @@ impl RunReply {
         let line = |(refused, count): (&StepRefusal, u64)| {
             let calls = if count == 1 { "1 call was".to_owned() } else { format!("{count} calls were") };
             let said = |text: &String| text::visible_line(text::prefix(text, limits::SHOWN_BYTES_MAX));
-            match (&refused.by, refused.reason.as_ref().map(said)) {
+            // As in every table, a user of this host is named without the `os:` of the record.
+            let by = refused.by.as_ref().map(|by| by.strip_prefix("os:").unwrap_or(by).to_owned());
+            match (&by, refused.reason.as_ref().map(said)) {
                 (None, _) => format!("{calls} not approved in time"),
                 (Some(by), Some(reason)) => format!("{calls} refused by {}: {reason}", said(by)),
                 (Some(by), None) => format!("{calls} refused by {}", said(by)),
@@ -133,7 +135,7 @@ impl RunReply {
     }
 }
 
-/// What a call could not read, in words: counts from its result, without names.
+/// What a call could not or may not read, in words: counts from its result, without names.
 #[must_use]
 pub fn unread(result: &Value) -> Option<String> {
     let count = |list: &str| result.get(list)?.get("unreadable")?.as_u64().filter(|count| *count > 0);
@@ -144,7 +146,11 @@ pub fn unread(result: &Value) -> Option<String> {
     let files = count("files_skipped_by").map(|files| one(files, "file"));
     let folders = count("folders_skipped_by").map(|folders| one(folders, "folder"));
     let what: Vec<String> = files.into_iter().chain(folders).collect();
-    (!what.is_empty()).then(|| format!("{} may not be read", what.join(" and ")))
+    let unread = (!what.is_empty()).then(|| format!("{} may not be read", what.join(" and ")));
+    let excluded = result.get("excluded").and_then(Value::as_u64).filter(|count| *count > 0);
+    let excluded = excluded.map(|count| format!("{count} excluded by policy"));
+    let told: Vec<String> = unread.into_iter().chain(excluded).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 impl From<RunReplyPayload> for RunReply {

@@ -187,7 +187,7 @@ mod tests {
     use crate::types::limits;
     use std::sync::{Arc, Mutex};
 
-    /// Nobody takes the words: at most a bounded number wait, and what waits is the beginning of
+    /// No reader takes the words: at most a bounded number wait, and what waits is the beginning of
     /// the reply, without a gap, however the later pieces would fit.
     #[test]
     fn words_that_nobody_takes_are_bounded_and_have_no_gap() {

@@ -3,10 +3,14 @@
 use super::exit::{self, Fail};
 use super::table::{Column, Screen, Sheet};
 use super::{compose, show};
-use crate::config::Config;
+use crate::config::{Config, NamedModel};
+use crate::ledger::Lock;
+use crate::llm::ProviderKind;
 use crate::secrets::Secrets;
 use clap::Subcommand;
 use serde_json::json;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::Path;
 
 #[derive(Debug, Subcommand)]
@@ -69,7 +73,37 @@ fn notes(config: &Config) -> Vec<String> {
         let name = user.strip_prefix("os:")?;
         compose::user(name).err().map(|e| format!("`groups.{group}`: `{user}`: {e}"))
     });
-    paths.chain(unknown).chain(compose::unreachable(config)).collect()
+    paths
+        .chain(unknown)
+        .chain(compose::unreachable(config))
+        .chain(taken(config))
+        .chain(keyless(config))
+        .collect()
+}
+
+/// That another program listens where a server of this home would.
+fn taken(config: &Config) -> Option<String> {
+    if Lock::holder(&compose::files(config)).is_some() {
+        return None;
+    }
+    let is_taken = TcpListener::bind(config.listen).is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+    let listen = config.listen;
+    is_taken
+        .then(|| format!("`server.listen`: another program listens on {listen}: a server cannot start there"))
+}
+
+/// The models without a key. Some servers want none.
+fn keyless(config: &Config) -> Vec<String> {
+    let wants = |model: &&NamedModel| {
+        !matches!(compose::wire(model), Ok(ProviderKind::Offline | ProviderKind::Ollama) | Err(_))
+    };
+    let models = config.models.asked().filter(wants);
+    let keyless = models.filter(|model| matches!(config.model_key(model), Ok(None)));
+    keyless
+        .map(|model| {
+            format!("model `{0}` has no key; if its server wants one: `par model login {0}`", model.name)
+        })
+        .collect()
 }
 
 fn show_keys(config: &Config, is_json: bool) -> Result<(), Fail> {

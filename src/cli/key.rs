@@ -4,12 +4,12 @@
 use super::exit::{self, Fail};
 use super::table::{Cell, Column, Screen, Sheet};
 use super::{compose, run, show};
-use crate::auth::{self, KeyState, NewKey, Role};
+use crate::auth::{self, KeyError, KeyState, NewKey, Role};
 use crate::config::Config;
 use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::ledger::Lock;
 use crate::types::clock::Wall;
-use crate::types::text;
+use crate::types::{nearest, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -66,6 +66,10 @@ impl Key {
             Err(AdminError::NotRunning) => self.apply_locally(config),
             Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Invalid, why)) => Err(Fail::usage(why)),
+            Err(AdminError::Failed(FailureCode::Unknown, why)) => Err(match self {
+                Self::Revoke { key } => unknown_key(key, &Self::List.ask(config)?, &why),
+                Self::Create(_) | Self::List => Fail::failed(why),
+            }),
             Err(other) => Err(Fail::failed(other)),
             Ok(answer) => Ok(answer),
         }
@@ -111,9 +115,14 @@ impl Key {
                     Ok(json!({ "key": minted.expose(), "view": view }))
                 }
                 Self::List => Ok(json!({ "items": authority.list().map_err(Fail::failed)? })),
-                Self::Revoke { key } => {
-                    Ok(json!({ "view": authority.revoke(&by, key, None).await.map_err(Fail::failed)? }))
-                }
+                Self::Revoke { key } => match authority.revoke(&by, key, None).await {
+                    Ok(view) => Ok(json!({ "view": view })),
+                    Err(why @ KeyError::Unknown(_)) => {
+                        let known = json!({ "items": authority.list().map_err(Fail::failed)? });
+                        Err(unknown_key(key, &known, &why.to_string()))
+                    }
+                    Err(other) => Err(Fail::failed(other)),
+                },
             }
         })
     }
@@ -160,7 +169,7 @@ fn list(answer: &Value, is_json: bool) -> Result<(), Fail> {
         row.extend(is_bounded.then(|| Cell::from(tools(item))));
         table.push(row);
     }
-    table.print(&screen)
+    table.print_or(&screen, "par: there are no keys: `par key create NAME --role ROLE` makes one")
 }
 
 /// The ceiling of a key, empty if it has none.
@@ -172,6 +181,16 @@ fn tools(item: &Value) -> String {
 
 fn word(value: &Value, name: &str) -> String {
     text::visible_line(value.get(name).and_then(Value::as_str).unwrap_or("-"))
+}
+
+/// The error for a key that does not exist, with the one that was likely meant.
+fn unknown_key(key: &str, listed: &Value, why: &str) -> Fail {
+    let items = listed.get("items").and_then(Value::as_array).into_iter().flatten();
+    let words: Vec<String> = items.flat_map(|item| ["name", "id"].map(|name| word(item, name))).collect();
+    match nearest(key, words.iter().map(String::as_str)) {
+        Some(meant) => Fail::failed(format!("{why}, did you mean `{meant}`?")),
+        None => Fail::failed(format!("{why}: `par key list` shows the keys")),
+    }
 }
 
 /// Returns the live key with this id or name, in the form of `par key list --json`.

@@ -43,7 +43,10 @@ fn lines(reloaded: &Value) -> Vec<String> {
         names.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
     let mut lines = vec![if word("policy") == word("was") {
-        format!("loaded: nothing changed, rules {}", short("policy"))
+        let is_same = reloaded.get("refused").and_then(Value::as_array).is_none_or(Vec::is_empty)
+            && each("/accepted").is_empty();
+        let what = if is_same { "nothing changed" } else { "the files did not change" };
+        format!("loaded: {what}, rules {}", short("policy"))
     } else {
         format!("loaded: rules {}, before {}", short("policy"), short("was"))
     }];
@@ -58,6 +61,7 @@ fn lines(reloaded: &Value) -> Vec<String> {
             lines.push(format!("  ~ {what}"));
         }
     }
+    lines.extend(each("/accepted").iter().map(|name| format!("  + tool {name} is not refused any more")));
     for refused in reloaded.get("refused").and_then(Value::as_array).into_iter().flatten() {
         let word = |name: &str| refused.get(name).and_then(Value::as_str).unwrap_or("-");
         lines.push(format!("  ! tool {} is refused: {}", word("tool"), word("reason")));

@@ -5,7 +5,8 @@ use super::show;
 use super::table::{Screen, Tone, width, wrap};
 use crate::agent::{AnswerBy, RunReply, Step, unread};
 use crate::ledger::payload::NearestRule;
-use crate::types::{CallId, Decision, RefusalClass, RunId, StepStatus, limits, text};
+use crate::tools::builtin::NOT_FOUND;
+use crate::types::{CallId, Decision, RefusalClass, RunId, RunStatus, StepStatus, limits, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -44,7 +45,9 @@ fn rest(reply: &RunReply, printed: &PrintedRun) -> Result<(), Fail> {
     if !is_par && screen.columns.is_some() {
         show::note("the model says:");
     }
-    show::line(&if is_par { format!("par: {answer}") } else { answer })
+    // An answer that PAR made without a model is what the caller asked for, not a message.
+    let is_message = is_par && reply.status != RunStatus::Done;
+    show::line(&if is_message { format!("par: {answer}") } else { answer })
 }
 
 /// Prints a run: its steps, its answer and its entries on the ledger.
@@ -95,9 +98,10 @@ fn models(names: &[String]) -> String {
     }
 }
 
-/// Which calls were refused, below an answer of the model: it may say that they ran.
+/// Which calls were refused, below an answer: a model may say that they ran.
 fn contradicts(reply: &RunReply) -> Option<String> {
-    reply.answer.as_ref().filter(|_| reply.said_by == Some(AnswerBy::Model))?;
+    let is_answer = reply.said_by == Some(AnswerBy::Model) || reply.status == RunStatus::Done;
+    reply.answer.as_ref().filter(|_| is_answer)?;
     let refused =
         |step: &&Step| matches!(step.decision, Decision::Deny | Decision::Invalid) || step.class.is_some();
     let refused: Vec<String> = reply
@@ -161,7 +165,7 @@ fn lines(step: &Step, screen: &Screen) -> Vec<String> {
     let mark = screen.paint(tone, mark);
     let what = format!("{} {}", text::visible_line(&step.tool), arguments(&step.args));
     let what = what.trim_end();
-    let reason = if is_well { unread(&step.result) } else { reason(&step.result) };
+    let reason = if is_well { unread(&step.result) } else { reason(step) };
     let why: Vec<String> =
         [step.policies.join(", ")].into_iter().chain(reason).filter(|part| !part.is_empty()).collect();
     let why = why.join(if is_well { "; " } else { " " });
@@ -220,7 +224,12 @@ pub(super) fn arguments(args: &Value) -> String {
     text::visible_line(text::prefix(&shown, limits::SHOWN_BYTES_MAX))
 }
 
-fn reason(result: &Value) -> Option<String> {
-    let error = result.get("error")?.as_str()?;
+/// Why a call did not do what it should. To a caller who was allowed to ask, an object that was not
+/// there is no secret.
+fn reason(step: &Step) -> Option<String> {
+    let error = match step.result.get("error")?.as_str()? {
+        NOT_FOUND if step.decision == Decision::Allow => "not found",
+        error => error,
+    };
     Some(text::visible_line(text::prefix(error, limits::SHOWN_BYTES_MAX)))
 }

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 pub(super) enum RunbookCommand {
     /// List the runbooks and the phrases that choose them
     List,
-    /// Check the runbooks, and show whether the rules would permit each step, ask a person or deny it
+    /// Check the runbooks, and show whether the rules would permit each step, ask a person or deny
+    /// it
     Check {
         /// Only this runbook [default: all]
         name: Option<String>,

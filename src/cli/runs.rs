@@ -1,21 +1,22 @@
 //! `par runs`: runs as a server or the files of a home have them.
 
 use super::exit::{self, Fail};
-use super::remote::Server;
+use super::remote::{Server, managed};
 use super::table::{Cell, Column, Screen, Sheet, Tone, span};
 use super::{compose, local, query, reply, show};
 use crate::agent::{self, RunQuery, RunReply, RunRequest, RunStatus};
 use crate::auth::{self, Role};
 use crate::config::{Config, Home};
 use crate::gate::Approval;
-use crate::http::admin::{self, AdminError, FailureCode, Operation};
+use crate::http::admin::{self, Operation};
 use crate::ledger::payload::RunRequestPayload;
-use crate::ledger::{Filter, Index, Ledger, ReadError};
+use crate::ledger::{Filter, Index, KeysBy, Ledger, ReadError};
 use crate::policy::Door;
 use crate::types::{RunId, limits, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PastRuns {
@@ -43,7 +44,7 @@ pub(super) struct RunList {
 
 #[derive(Debug, Args)]
 pub(super) struct One {
-    /// Id of the run, `run_…`
+    /// Id of the run, `run_…`, or `latest`
     run: String,
     #[command(flatten)]
     place: ServerPlace,
@@ -57,6 +58,9 @@ struct ServerPlace {
     url: Option<String>,
 }
 
+/// The newest run that the caller may read.
+const LATEST: &str = "latest";
+
 /// What a list over `par.sock` may leave out: the socket shows a user what the role of that user
 /// may read, and an operator reads only own runs.
 const MAYBE_MORE: &str = "par: these are the runs that you may read through `par.sock`; runs of others may be missing: \
@@ -69,6 +73,9 @@ enum RunSource {
     /// A server that is reached through `par.sock`, whose admin socket this user may use: it shows
     /// the runs of all users.
     Managed(Box<Server>, Box<Home>),
+    /// The server of a home behind `par.sock`, and the folder of its data: approvals are read
+    /// through the admin socket there.
+    Asking(Box<Server>, PathBuf),
     /// The files of a home, on which no server runs.
     Files(Box<Config>, Ledger),
 }
@@ -89,9 +96,10 @@ impl ServerPlace {
             return Ok(RunSource::Server(Box::new(Server::at(&url)?.checked()?)));
         }
         if let Some(server) = Server::of_home(&home)? {
-            let is_manager = server.is_ask_socket() && managed(&home, &json!({ "limit": 1 })).is_ok();
-            return Ok(match is_manager {
-                true => RunSource::Managed(Box::new(server), Box::new(home)),
+            let is_manager = server.is_ask_socket() && managed::is_manager(&home);
+            return Ok(match server.is_ask_socket() {
+                true if is_manager => RunSource::Managed(Box::new(server), Box::new(home)),
+                true => RunSource::Asking(Box::new(server), home.data),
                 false => RunSource::Server(Box::new(server)),
             });
         }
@@ -103,23 +111,6 @@ impl ServerPlace {
     }
 }
 
-/// A page of runs, over the admin socket.
-fn managed(home: &Home, asked: &Value) -> Result<Value, AdminError> {
-    let mut request = asked.clone();
-    if let Some(members) = request.as_object_mut() {
-        members.insert("op".to_owned(), Operation::RunList.as_str().into());
-    }
-    admin::call(&home.data, &request)
-}
-
-fn not_managed(error: &AdminError) -> Fail {
-    match error {
-        AdminError::Failed(FailureCode::Invalid, why) => Fail::usage(why),
-        AdminError::Refused(why) => Fail::new(exit::DENIED, why),
-        error => Fail::failed(error),
-    }
-}
-
 impl RunList {
     fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         let status = self.status.as_deref().map(status).transpose()?;
@@ -128,7 +119,9 @@ impl RunList {
         let source = self.place.open(home)?;
         let is_ask_socket = source.is_ask_socket();
         let rows = match source {
-            RunSource::Server(server) => self.on_server(&server, status, &words)?,
+            RunSource::Server(server) | RunSource::Asking(server, _) => {
+                self.on_server(&server, status, &words)?
+            }
             RunSource::Managed(_, home) => self.managed(&home, status, &words)?,
             RunSource::Files(config, ledger) => {
                 query::check_tools(ledger.reader(), &filter)?;
@@ -136,6 +129,10 @@ impl RunList {
                 let asked = RunQuery { status, filter, limit: self.limit, ..RunQuery::default() };
                 let page =
                     agent::list_runs(&ledger, index.as_ref(), &asked, |_| true).map_err(Fail::failed)?;
+                if page.rows.is_empty() {
+                    let names = auth::key_names_of(&compose::files(&config));
+                    query::check_names(ledger.reader(), &names, KeysBy::Name, &asked.filter)?;
+                }
                 page.rows.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Fail::failed)?
             }
         };
@@ -156,7 +153,7 @@ impl RunList {
             let limit = (self.limit - rows.len()).min(limits::PAGE_ROWS_MAX);
             let status = status.map(RunStatus::as_str);
             let asked = json!({ "query": words, "status": status, "after": after, "limit": limit });
-            let mut page = managed(home, &asked).map_err(|e| not_managed(&e))?;
+            let mut page = managed::runs(home, asked)?;
             if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
                 rows.extend(items);
             }
@@ -223,7 +220,7 @@ fn table(rows: &[Value]) -> Result<(), Fail> {
             message.trim_end_matches(": ").into(),
         ]);
     }
-    table.print(&screen)
+    table.print_or(&screen, "par: no run matches")
 }
 
 /// The names of a ceiling.
@@ -242,18 +239,39 @@ fn word(value: &Value, at: &str) -> String {
 }
 
 impl One {
+    /// The run that is meant, and where it is read from.
+    fn find(&self, home: Home) -> Result<(RunId, RunSource), Fail> {
+        if self.run != LATEST {
+            let id = self.id()?;
+            return Ok((id, self.place.open(home)?));
+        }
+        let source = self.place.open(home)?;
+        let rows = match &source {
+            RunSource::Server(server) | RunSource::Managed(server, _) | RunSource::Asking(server, _) => {
+                let page = server.ask("/runs?limit=1", None)?;
+                page.get("items").cloned().unwrap_or_default()
+            }
+            RunSource::Files(_, ledger) => {
+                let asked = RunQuery { limit: 1, ..RunQuery::default() };
+                let page = agent::list_runs(ledger, None, &asked, |_| true).map_err(Fail::failed)?;
+                serde_json::to_value(page.rows).map_err(Fail::failed)?
+            }
+        };
+        let id = rows.pointer("/0/run").and_then(Value::as_str).and_then(RunId::parse);
+        Ok((id.ok_or_else(|| Fail::failed("there is no run yet"))?, source))
+    }
+
     fn id(&self) -> Result<RunId, Fail> {
         RunId::parse(&self.run).ok_or_else(|| {
             let shown = text::visible_line(text::prefix(&self.run, limits::SHOWN_BYTES_MAX));
             Fail::usage(format!(
-                "`{shown}` is not the id of a run, expected `run_…`: `par runs list` shows the ids"
+                "`{shown}` is not the id of a run, expected `run_…` or `{LATEST}`: `par runs list` shows the ids"
             ))
         })
     }
 
     fn show(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
-        let id = self.id()?;
-        let source = self.place.open(home)?;
+        let (id, source) = self.find(home)?;
         let found = source.find(&id)?;
         let code = if is_whole(&found) { exit::OK } else { exit::UNVERIFIED };
         if is_json {
@@ -275,8 +293,9 @@ impl One {
         put("message", word(&asked, "/message").into());
         put("tools", found.ceiling.names().map(listed).unwrap_or_default().into());
         put("limit", found.limit.clone().unwrap_or_default().into());
-        put("cost", cost(&found, &asked).into());
-        source.approvals(&id)?.iter().for_each(|approval| put("approval", answered(approval).into()));
+        let approvals = source.approvals(&id)?;
+        put("cost", cost(&found, &asked, !approvals.is_empty()).into());
+        approvals.iter().for_each(|approval| put("approval", answered(approval).into()));
         if let Some(ledger) = &found.ledger {
             let range = format!("{} to {}: par audit show run:{id}", ledger.first, ledger.last);
             put("entries", range.into());
@@ -289,8 +308,7 @@ impl One {
     }
 
     fn rerun(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
-        let id = self.id()?;
-        let source = self.place.open(home)?;
+        let (id, source) = self.find(home)?;
         let message = source.message(&id)?;
         let found = source.find(&id)?;
         if !is_whole(&found) {
@@ -299,7 +317,7 @@ impl One {
         }
         let tools = found.ceiling;
         match source {
-            RunSource::Server(server) | RunSource::Managed(server, _) => {
+            RunSource::Server(server) | RunSource::Managed(server, _) | RunSource::Asking(server, _) => {
                 let body = json!({ "message": message, "tools": tools });
                 reply::print(&server.run("/agent/run", &body)?, is_json)
             }
@@ -319,16 +337,11 @@ impl One {
 impl RunSource {
     fn find(&self, id: &RunId) -> Result<RunReply, Fail> {
         match self {
-            Self::Server(server) => {
+            Self::Server(server) | Self::Asking(server, _) => {
                 let found = server.ask(&format!("/runs/{id}"), None)?;
                 serde_json::from_value(found).map_err(Fail::failed)
             }
-            Self::Managed(_, home) => {
-                let asked = json!({ "op": Operation::RunShow.as_str(), "id": id.as_str() });
-                let mut found = admin::call(&home.data, &asked).map_err(|e| not_managed(&e))?;
-                let run = found.get_mut("run").map(Value::take).unwrap_or_default();
-                serde_json::from_value(run).map_err(Fail::failed)
-            }
+            Self::Managed(_, home) => serde_json::from_value(managed::run(home, id)?).map_err(Fail::failed),
             Self::Files(_, ledger) => agent::find_run(ledger, id, |_| true)
                 .map_err(|e| Fail::new(exit::UNVERIFIED, e))?
                 .ok_or_else(|| Fail::failed(format!("{id} is not in the ledger"))),
@@ -338,14 +351,13 @@ impl RunSource {
     /// The run as a list shows it, and its message.
     fn asked(&self, id: &RunId, found: &RunReply) -> Result<Value, Fail> {
         match self {
-            Self::Server(server) => {
+            Self::Server(server) | Self::Asking(server, _) => {
                 let page =
                     server.ask(&format!("/runs?limit=1&q={}", query::encoded(&format!("run:{id}"))), None)?;
                 Ok(page.pointer("/items/0").cloned().unwrap_or_default())
             }
             Self::Managed(_, home) => {
-                let asked = json!({ "query": format!("run:{id}"), "limit": 1 });
-                let page = managed(home, &asked).map_err(|e| not_managed(&e))?;
+                let page = managed::runs(home, json!({ "query": format!("run:{id}"), "limit": 1 }))?;
                 Ok(page.pointer("/items/0").cloned().unwrap_or_default())
             }
             Self::Files(config, ledger) => {
@@ -372,7 +384,7 @@ impl RunSource {
         let found = self.find(id)?;
         let asked = self.asked(id, &found)?;
         let shown = asked.get("message").and_then(Value::as_str);
-        let (Self::Server(server) | Self::Managed(server, _)) = self else {
+        let (Self::Server(server) | Self::Managed(server, _) | Self::Asking(server, _)) = self else {
             return shown
                 .map(str::to_owned)
                 .ok_or_else(|| Fail::failed(format!("the message of {id} was erased")));
@@ -402,15 +414,12 @@ impl RunSource {
     }
 
     fn is_ask_socket(&self) -> bool {
-        matches!(self, Self::Server(server) if server.is_ask_socket())
+        matches!(self, Self::Asking(..))
     }
 
     /// The approvals that the run asked for, as far as this caller may see them.
     fn approvals(&self, id: &RunId) -> Result<Vec<Value>, Fail> {
         let mut found = Vec::new();
-        if self.is_ask_socket() {
-            return Ok(found);
-        }
         let mut next = Some(0);
         while let Some(after) = next {
             let page = match self {
@@ -418,9 +427,14 @@ impl RunSource {
                     Err(fail) if fail.code == exit::DENIED => return Ok(found),
                     page => page?,
                 },
-                Self::Managed(_, home) => {
+                Self::Managed(_, home) => managed::approvals(home, after)?,
+                // A user whom the socket refuses sees the run without its approvals.
+                Self::Asking(_, data) => {
                     let asked = json!({ "op": Operation::ApprovalList.as_str(), "after": after });
-                    admin::call(&home.data, &asked).map_err(|e| not_managed(&e))?
+                    match admin::call(data, &asked) {
+                        Err(_) => return Ok(found),
+                        Ok(page) => page,
+                    }
                 }
                 Self::Files(_, ledger) => {
                     let page = Approval::list(ledger, None, after, limits::PAGE_ITEMS, |_| true);
@@ -464,12 +478,14 @@ fn answered(approval: &Value) -> String {
     format!("{} {}{by}{reason}", word(approval, "/id"), word(approval, "/state"))
 }
 
-/// What the model used, and the time from the request to the reply.
-fn cost(found: &RunReply, asked: &Value) -> String {
+/// What the model used, and the time from the request to the reply, most of which may be that of a
+/// person.
+fn cost(found: &RunReply, asked: &Value, has_waited: bool) -> String {
     let usage = &found.usage;
     let time = |at: &str| asked.pointer(at).and_then(Value::as_u64);
     let took = time("/ended_us").zip(time("/started_us")).map(|(end, start)| span(end.saturating_sub(start)));
-    let took = took.map_or_else(String::new, |took| format!(", {took}"));
+    let with = if has_waited { " from the request to the reply, with the time for the approval" } else { "" };
+    let took = took.map_or_else(String::new, |took| format!(", {took}{with}"));
     let (read, written) = (usage.input_tokens, usage.output_tokens);
     let replies = match usage.model_calls {
         1 => "1 reply".to_owned(),

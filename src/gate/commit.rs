@@ -17,7 +17,8 @@ use crate::types::{DataLabels, StepStatus};
 
 impl Gate {
     /// Makes decisions durable, after the entries in `before`, in one commit. Only then returns
-    /// permits, waiting calls and refusals, in order, and the receipt of the first entry in `before`.
+    /// permits, waiting calls and refusals, in order, and the receipt of the first entry in
+    /// `before`.
     ///
     /// `next` is the request to a model that follows if no call runs and none waits; it is then
     /// decided and recorded in the same commit.

@@ -1,5 +1,6 @@
 //! Opens and decides calls. Nothing here is durable, and nothing runs.
 
+use super::card;
 use super::context::CallContext;
 use super::decided::{Decided, Next};
 use super::facts::{Facts, resource_of};
@@ -144,14 +145,17 @@ impl Gate {
             let exact =
                 Self::exact(context, &pending, &verdict.evaluation.request, &object, &shown.exclusions);
             let approval = pending.again.as_ref().zip(requested::call_hash(exact.clone()));
-            let approval = approval.filter(|(asked, _)| self.shows_same(context, &pending, asked));
+            let approval = approval.filter(|(asked, _)| self.shows_same(context, &pending, &exact, asked));
             let approval = approval.and_then(|(asked, hash)| asked.consent(hash, gates));
             let granted = approval.map(|approval| (ask(approval), look(approval)));
             let granted =
                 granted.filter(|(verdict, below)| verdict.is_allow() && below.exclusions == shown.exclusions);
             match granted {
                 Some(granted) => (verdict, below) = granted,
-                None => match shown.obstacle(&pending.manifest().runner) {
+                None => match shown
+                    .obstacle(&pending.manifest().runner)
+                    .or_else(|| card::obstacle(&pending, &exact))
+                {
                     Some(obstacle) => verdict = obstacle.into(),
                     None => question = self.question(context, &pending, exact, verdict.answer()),
                 },

@@ -112,7 +112,7 @@ mod recall;
 mod approval;
 
 pub use approval::answer::Answer;
-pub use approval::error::AnswerError;
+pub use approval::error::{AnswerError, OtherMember, OtherNeeded};
 pub use approval::view::Approval;
 pub use ask::{AskOutcome, AskRefusal, ModelAsk};
 pub use context::CallContext;

@@ -75,12 +75,14 @@ impl Gate {
             policy::Obligation::Approval { group } => Some(group.clone()),
             policy::Obligation::Confirm => None,
         };
+        // Exactly what is hashed.
+        let resource = card::subject(&exact)?;
         let payload = ApprovalRequestPayload {
             id: ApprovalId::generate(),
+            shown: Some(card::shown(context, pending, &resource, self.secrets())?),
+            resource,
             tool: pending.manifest().name.clone(),
             arguments: pending.valid.arguments().clone(),
-            // Exactly what is hashed.
-            resource: serde_json::from_value(exact.get("resource")?.clone()).ok()?,
             call_hash,
             why: why.collect(),
             groups: gates.iter().filter_map(group).collect(),
@@ -93,7 +95,6 @@ impl Gate {
             said,
             tainted_by: (!seen.is_empty()).then(|| newest.map(source).collect()),
             replaces: pending.again.as_ref().map(|asked| asked.requested().id.clone()),
-            shown: Some(card::shown(context, pending.manifest(), self.secrets())?),
             card: None,
         };
         card::sealed(payload)

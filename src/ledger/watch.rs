@@ -118,6 +118,12 @@ impl Ledger {
         }
     }
 
+    /// Has the thread that verifies this ledger read entry `seq` again: a reader of the files found
+    /// that it does not verify.
+    pub fn suspect(&self, seq: u64) {
+        self.reader().alarm().ring(seq);
+    }
+
     /// The number of newest entries to verify. If the entries that were verified before are not
     /// those of this ledger, that is a suspicion.
     fn unverified(&self) -> Result<u64, Slice> {

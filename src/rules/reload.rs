@@ -19,7 +19,7 @@ use crate::secrets::Finder;
 use crate::tools::Manifest;
 use crate::types::{limits, text};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The entries that record which rules come into force: `policy.load`, then `tools.load`.
@@ -151,8 +151,9 @@ impl Reloader {
     ///
     /// `by` asked for it, through that power; `None` is a signal. Returns what changed, after it is
     /// durable: `policy` and `was` (digests), `policies` and `tools` (each `added`, `removed`,
-    /// `changed`), `runbooks`, `groups`, `labels`, `secrets`, `refused`, `not_loaded` (keys of `par.toml` that
-    /// take effect at the next start), `ledger`.
+    /// `changed`), `runbooks`, `groups`, `labels`, `secrets`, `refused`, `accepted` (tools that the
+    /// launcher before refused), `not_loaded` (keys of `par.toml` that take effect at the next
+    /// start), `ledger`.
     ///
     /// A refused reload is recorded too, with the reason.
     pub async fn reload(&self, by: Option<(&Principal, Granted)>) -> Result<Value, ReloadError> {
@@ -185,10 +186,17 @@ impl Reloader {
         let renewal = self.launcher.renew().await.map_err(ReloadError::Launcher)?;
         check_launcher(&rules, renewal.report())?;
         let old = self.gate.rules();
+        let refused = |report: &Report| -> BTreeSet<String> {
+            report.refused.iter().map(|one| one.tool.clone()).collect()
+        };
+        let now_refused = refused(renewal.report());
+        let accepted: Vec<String> =
+            refused(&self.launcher.report()).into_iter().filter(|tool| !now_refused.contains(tool)).collect();
         let mut summary = Map::from_iter([
             ("policy".to_owned(), json!(rules.bundle.digest().hex())),
             ("was".to_owned(), json!(old.bundle.digest().hex())),
             ("refused".to_owned(), json!(renewal.report().refused)),
+            ("accepted".to_owned(), json!(accepted)),
             ("not_loaded".to_owned(), json!(not_loaded)),
             ("secrets".to_owned(), json!(!finder.finds_same_as(&self.gate.secrets().now()))),
         ]);

@@ -360,6 +360,55 @@ fn all_faults_of_all_rule_files_are_reported_together() {
     }
 }
 
+/// What a person mistypes or asks for too early is answered with what would have worked.
+#[test]
+fn a_wrong_name_is_answered_with_the_right_one() {
+    let home = TestHome::init();
+    let fails = |args: &[&str], code: i32, expect: &str| {
+        let output = home.par(args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(expect), "{args:?}: {said}");
+    };
+    fails(&["runs", "show", "latest"], 1, "there is no run yet");
+    home.key("anna", "viewer");
+    fails(&["key", "revoke", "ana"], 1, "did you mean `anna`?");
+    home.expect(0, &["run", "health_check()"]);
+    let latest = home.expect(0, &["runs", "show", "latest"]);
+    assert!(latest.contains("health_check()"), "{latest}");
+    fails(&["audit", "show", "key:nosuch"], 2, "unknown key `nosuch`; expected one of ");
+    fails(&["runs", "list", "user:ana"], 2, "unknown user `ana`");
+    fails(&["audit", "show", "tool:health_check", "decision:deny"], 0, "par: no entry matches");
+    fails(&["runs", "list", "--status", "failed"], 0, "par: no run matches");
+    fails(&["approval", "list"], 0, "par: no call waits for approval");
+    let copy = home.path("copy");
+    home.expect(0, &["backup", copy.to_str().expect("a path")]);
+    fails(&["backup", copy.to_str().expect("a path")], 2, "exists already, and a backup never changes one");
+}
+
+/// A refusal that no rule made leads to no rule, and one without a permit to the command that
+/// writes it.
+#[test]
+fn a_card_leads_only_to_what_can_be_explained() {
+    let home = TestHome::init();
+    home.par(&["run", "read_file(nosuch=1)"]);
+    home.par(&["run", "deploy(project=\"shop\", version=\"1\")"]);
+    let decided = home.entries(&["kind:call.decision"]);
+    let card = |at: usize| home.expect(0, &["audit", "show", &decided[at]["seq"].to_string()]);
+    assert!(!card(0).contains("par policy explain"), "{}", card(0));
+    let nothing = home.par(&["policy", "explain", &decided[0]["seq"].to_string()]);
+    assert!(text(&nothing.stderr).contains("no rule decided entry"), "{}", text(&nothing.stderr));
+    assert!(card(1).contains("par policy explain"), "{}", card(1));
+    let why = text(&home.par(&["policy", "explain", &decided[1]["seq"].to_string()]).stdout);
+    assert!(why.contains("--may deploy --on project:shop"), "{why}");
+    let outside = text(&home.par(&["policy", "explain", "read_file", "{\"path\":\"/etc/shadow\"}"]).stdout);
+    assert!(
+        outside.contains("no rule lifts this") && outside.contains("par doctor path /etc/shadow"),
+        "{outside}"
+    );
+    assert!(!outside.contains("nearest to a permit"), "{outside}");
+}
+
 /// The stranger's stumble 29: without a server the column of calls was empty.
 #[test]
 fn a_list_of_runs_counts_their_calls_without_a_server_too() {

@@ -157,7 +157,8 @@ fn bytes_that_were_put_back_do_not_undo_the_finding() {
     until("the change is found", || is_broken(&server));
     assert_eq!(server.stop(), Some(0));
     flip(&home.path("data/ledger.db"), 2);
-    home.expect(0, &["audit", "verify"]);
+    let says = home.expect(0, &["audit", "verify"]);
+    assert!(says.contains("damage was found at entry 2") && says.contains("par audit renew"), "{says}");
     let server = home.serve();
     assert_eq!(server.run(&key, "health_check()").json()["code"], "ledger_damaged");
     assert_eq!(server.stop(), Some(0));
@@ -353,4 +354,22 @@ fn a_run_with_damaged_entries_is_shown_as_far_as_it_verifies() {
         assert!(body.contains(&words), "{words}: {body}");
     }
     assert!(body.contains("list_dir") && body.contains("call.decision"), "{body}");
+}
+
+/// A read of the files beside a server is heard by the server.
+#[test]
+fn what_a_command_reads_beside_the_server_makes_it_read_only() {
+    let home = TestHome::init();
+    let key = home.key("ops", "admin");
+    let server = home.serve();
+    until("the ledger is verified", || {
+        text(&server.send("GET", "/readyz", "", b"").body) == "ready\nledger: ok\n"
+    });
+    flip(&home.path("data/ledger.db"), 4);
+    let read = home.par(&["audit", "show", "4"]);
+    let says = text(&read.stderr);
+    assert!(read.status.code() == Some(5) && says.contains("was told"), "{says}");
+    until("the server hears of it", || is_broken(&server));
+    assert_eq!(server.run(&key, "health_check()").json()["code"], "ledger_damaged");
+    assert_eq!(server.stop(), Some(0));
 }

@@ -171,6 +171,8 @@ fn a_login_link_answers_what_was_asked_before_it() {
         let fields = format!("answer=grant&call_hash={hash}&proof={PROOF}&token={}", token.expect("a token"));
         post(&server, &page, &format!("{login}{OWN}"), &fields)
     };
+    let shown = text(&server.send("GET", &page, &before, b"").body);
+    assert!(shown.contains("older than the question") && !shown.contains("Approve once"), "{shown}");
     let refused = answer(&before);
     assert_eq!(refused.status, 403, "{}", text(&refused.body));
     assert!(text(&refused.body).contains("older than the question"), "{}", text(&refused.body));

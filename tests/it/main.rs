@@ -66,8 +66,6 @@ mod follow;
 mod runbooks;
 // Tools are switched on and off with their rules.
 mod switch;
-// The page of ten questions is made and compared.
-mod questions;
 // Tools of the server itself: its record, look-ups and probes.
 mod front; // as an ordinary user too
 mod probes; // as an ordinary user too

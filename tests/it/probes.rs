@@ -217,7 +217,7 @@ fn a_web_server_is_probed_and_no_redirect_followed() {
 fn a_slow_or_endless_server_ends_nothing_else() {
     let home = TestHome::init();
     let manifest = std::fs::read_to_string(home.path("etc/tools.d/http_probe.toml")).expect("a manifest");
-    home.add("tools.d/http_probe.toml", &manifest.replace("wall_ms_max = 15000", "wall_ms_max = 1500"));
+    home.add("tools.d/http_probe.toml", &manifest.replace("wall_ms_max = 40000", "wall_ms_max = 1500"));
     let endless = ProbedServer::start(|stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").ok();
         while stream.write_all(&[b'x'; 4096]).is_ok() {}

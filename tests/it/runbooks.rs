@@ -81,37 +81,6 @@ fn a_model_gets_the_runbook_as_the_operators_text() {
     house.check_ledger();
 }
 
-/// A step that a person must approve waits, as any call does, and the run goes on with the text
-/// that it was given, whatever the file says by then.
-#[test]
-fn a_run_keeps_the_runbook_that_it_was_given() {
-    let home = TestHome::init();
-    home.add("runbooks.d/note.md", NOTE);
-    let told = home.par(&["run", "look at the note"]);
-    assert_eq!(told.status.code(), Some(4), "{}{}", text(&told.stdout), text(&told.stderr));
-    home.add("runbooks.d/note.md", &NOTE.replace("Tell the operator.", "Tell nobody."));
-    let server = home.serve();
-    let mut approval = Value::Null;
-    // A runbook is part of the rules: under other rules the call is asked about again.
-    crate::support::until("the approval is requested again", || {
-        let open = home.expect(0, &["approval", "list", "--json"]);
-        let open: Vec<Value> = open.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        approval = open.first().cloned().unwrap_or_default();
-        home.entries(&["kind:approval.request"]).len() == 2 && open.len() == 1
-    });
-    let run = approval["run"].as_str().expect("run");
-    home.expect(0, &["approval", "deny", approval["id"].as_str().expect("id"), "--reason", "not now"]);
-    let mut shown = Value::Null;
-    crate::support::until("the run ends", || {
-        shown = serde_json::from_str(&home.expect(0, &["runs", "show", run, "--json"])).unwrap_or_default();
-        shown["status"] != "waiting"
-    });
-    let answer = shown["answer"].as_str().expect("an answer").to_owned();
-    assert!(answer.contains("Tell the operator.") && !answer.contains("Tell nobody."), "{shown}");
-    assert_eq!(shown["runbook"], "note");
-    drop(server);
-}
-
 /// Whatever is wrong in a file is reported with its line, and nothing is loaded.
 #[test]
 fn a_faulty_runbook_is_refused_with_its_line() {

@@ -135,7 +135,7 @@ fn pending(home: &TestHome) -> Vec<Value> {
     listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-const PROMPT: &str = "type the last four characters of the digest above: ";
+const PROMPT: &str = "type the last four characters of `card`, the last line of the card: ";
 
 /// Only the end of the digest that was shown approves; an end of input, nothing, a yes or anything
 /// else is a refusal that leaves the request open.

@@ -104,17 +104,35 @@ fn an_upgrade_adds_what_is_new_shows_what_was_edited_and_leaves_what_was_removed
 #[test]
 fn an_upgrade_alone_brings_the_rules_for_models_and_for_the_host() {
     let home = TestHome::init();
-    let tools = home.expect(0, &["tool", "list", "--json"]);
-    let names = tools.lines().map(|line| {
-        let tool: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        tool["name"].as_str().expect("name").to_owned()
-    });
-    let earlier = ["deploy", "health_check", "list_dir", "read_file", "search_files", "tail_file"];
-    let later: Vec<String> = names.filter(|name| !earlier.contains(&name.as_str())).collect();
-    assert!(later.len() >= 10, "{later:?}");
-    let mut new: Vec<String> = later.iter().map(|name| format!("tools.d/{name}.toml")).collect();
-    for rules in ["05-models", "15-host"] {
-        new.extend([format!("policies/{rules}.cedar"), format!("policies/tests/{rules}.toml")]);
+    let ships =
+        |line: &str| line.split_once("  ").map(|(_, name)| name.to_owned()).filter(|name| name.contains('/'));
+    let record = read(&home, "shipped.txt");
+    let stem =
+        |name: &str| name.rsplit('/').next().and_then(|file| file.split('.').next()).map(str::to_owned);
+    let earlier = [
+        "deploy",
+        "git_clone",
+        "health_check",
+        "http_get",
+        "list_dir",
+        "read_file",
+        "search_files",
+        "service_restart",
+        "tail_file",
+        "00-api",
+        "10-read",
+        "20-deploy",
+        "30-service",
+        "40-taint",
+        "90-never",
+        "entities",
+        // A rule of 10-read names it.
+        "certificate_file",
+    ];
+    let is_new = |name: &String| stem(name).is_some_and(|stem| !earlier.contains(&stem.as_str()));
+    let new: Vec<String> = record.lines().filter_map(ships).filter(is_new).collect();
+    for needed in ["policies/05-models.cedar", "policies/15-host.cedar", "tools.d/memory_usage.toml"] {
+        assert!(new.iter().any(|name| name == needed), "{needed}: {new:?}");
     }
     for name in &new {
         shipped_then(&home, name, None);

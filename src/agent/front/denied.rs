@@ -1,7 +1,8 @@
-//! `who_was_denied`: calls that did not run, added up by who asked, tool, rule and class.
+//! `who_was_denied`: calls that did not run, added up by caller, tool, rule and class.
 
+use super::answer::FrontAnswer;
+use super::asker::FrontAsker;
 use super::stored::is_denial;
-use super::{FrontAnswer, FrontAsker};
 use crate::ledger::{Filter, Header, Kind, Ledger, Order, ReadError};
 use crate::policy::{Over, Power};
 use crate::tools::builtin::Fitting;
@@ -105,7 +106,8 @@ fn count_since(
             if !is_denial(&header) {
                 continue;
             }
-            // The principal of a person's refusal is the one who refused: the request names the caller.
+            // The principal of a person's refusal is the one who refused: the request names the
+            // caller.
             let asked = header.u64("ref").filter(|_| header.is(Kind::ApprovalRefuse));
             let asked = asked.map(|seq| of_request(ledger, seq)).transpose()?.flatten();
             let of_caller = asked.as_ref().unwrap_or(&header);

@@ -5,48 +5,34 @@
 //!
 //! # Layout
 //!
+//! * `answer`: what a tool found
 //! * `asker`: for whom a tool runs
 //! * `network`: look-ups and connections, through `egress`
 //! * `stored`: what of the record may be shown to a model, asked as of now
 //! * `recall`, `denied`: an entry or a search; what was denied
 
+mod answer;
 mod asker;
 mod network;
 mod stored;
 mod recall;
 mod denied;
 
+use answer::FrontAnswer;
 pub(super) use asker::FrontAsker;
 
-use crate::call::{Connection, Connections, End, Execution};
+use crate::call::{Connections, End, Execution};
 use crate::gate::Order;
 use crate::tools::FrontTool;
-use crate::tools::builtin::{Answer, stamped, write_answer};
+use crate::tools::builtin::{stamped, write_answer};
 use crate::types::json::parse_strict;
-use crate::types::{DataLabels, clock, limits};
+use crate::types::{clock, limits};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// The layer on the record of these calls.
 pub(super) const LAYER: &str = "front";
-
-/// What a tool found.
-#[derive(Debug)]
-struct FrontAnswer {
-    answer: Answer,
-    /// The labels of recorded entries that it repeats.
-    repeats: DataLabels,
-    connections: Vec<Connection>,
-    /// Why nothing was asked, if a protection refused.
-    refused: Option<String>,
-}
-
-impl From<Answer> for FrontAnswer {
-    fn from(answer: Answer) -> Self {
-        Self { answer, repeats: DataLabels::default(), connections: Vec::new(), refused: None }
-    }
-}
 
 /// Runs a permitted call of `which` to its end.
 pub(super) async fn run(asker: FrontAsker, which: FrontTool, order: Order) -> Execution {

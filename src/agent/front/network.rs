@@ -1,7 +1,7 @@
 //! Look-ups of names, and connections that are opened and closed again. No byte of a call goes over
 //! a connection.
 
-use super::FrontAnswer;
+use super::answer::FrontAnswer;
 use crate::call::Connection;
 use crate::egress::{self, Checked, ConnectError, Connected};
 use crate::gate::{Connecting, Order};

@@ -1,7 +1,8 @@
 //! `recall`: an earlier entry of the caller's own runs, or a search of them.
 
+use super::answer::FrontAnswer;
+use super::asker::FrontAsker;
 use super::stored::{OwnRecord, StoredText};
-use super::{FrontAnswer, FrontAsker};
 use crate::ledger::{Filter, Header, Kind, Order, ReadError};
 use crate::tools::builtin::{Fitting, NOT_FOUND};
 use crate::types::clock::Wall;

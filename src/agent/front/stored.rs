@@ -4,7 +4,7 @@
 //! power to read them, the rules about what was read then, and what was erased since. Secrets of
 //! now are replaced where the result of the call is recorded.
 
-use super::FrontAsker;
+use super::asker::FrontAsker;
 use crate::gate::Sight;
 use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,

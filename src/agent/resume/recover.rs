@@ -42,7 +42,7 @@ fn reply(agent: &Agent, run: RunId, owner: &str) -> Result<Option<Draft>, Recove
     reply.usage.input_tokens = reply.usage.input_tokens.saturating_add(lost.input_tokens);
     reply.usage.output_tokens = reply.usage.output_tokens.saturating_add(lost.output_tokens);
     reply.status = RunStatus::Interrupted;
-    reply.answer = Some("interrupted: the server ended before the run did".to_owned());
+    reply.answer = Some("interrupted: PAR ended before the run did".to_owned());
     reply.said_by = Some(AnswerBy::Par);
     let session = reply.session.clone();
     Ok(Some(Draft {

@@ -15,7 +15,7 @@ use crate::llm::{ProviderKind, Settings, build_all};
 use crate::policy::Door;
 use crate::types::{Digest, laws};
 use proptest::prelude::*;
-use served::{Round, WireServer};
+use served::{ModelRound, WireServer};
 
 mod served;
 
@@ -137,9 +137,10 @@ fn text(body: &[u8]) -> String {
 }
 
 /// The tokens of a request without results, as they are estimated.
-fn least_tokens(agent: &Agent) -> u32 {
-    let rules = agent.gate().rules();
-    let offers = rules.catalog.manifests().map(|manifest| crate::agent::run::offer(manifest));
+fn least_tokens(home: &Fixture, agent: &Agent) -> u32 {
+    let (_, offered) =
+        agent.gate().offered(&home.owner, &agent.session("one", 32, &crate::types::Ceiling::OPEN));
+    let offers = offered.iter().map(|manifest| crate::agent::run::offer(manifest));
     let bytes =
         |offer: crate::llm::ToolOffer| offer.name.len() + offer.summary.len() + offer.input.to_string().len();
     u32::try_from((crate::agent::SYSTEM.len() + offers.map(bytes).sum::<usize>()) / 3).expect("few")
@@ -152,10 +153,10 @@ fn a_run_that_is_cut_after_any_entry_makes_the_same_requests() {
     let (home, agent) = runtime.block_on(home());
     let server = WireServer::start();
     let rounds = || prop::collection::vec(served::any_round(), 1..6);
-    let least = least_tokens(&agent);
+    let least = least_tokens(&home, &agent);
     let window = prop::option::of(least..least + 1_500);
     let strategy = (0..WIRES.len(), 1..WIRES.len(), rounds(), "\\PC{1,12}", window);
-    let law = |(at, on, rounds, message, window): (usize, usize, Vec<Round>, String, Option<u32>)| {
+    let law = |(at, on, rounds, message, window): (usize, usize, Vec<ModelRound>, String, Option<u32>)| {
         let (kind, spare) = (WIRES[at], WIRES[(at + on) % WIRES.len()]);
         let agent = asking(&agent, &server, kind, spare, window);
         server.play(kind, spare, rounds);
@@ -184,7 +185,7 @@ fn each_wire_sends_its_state_back_after_it_was_rebuilt() {
         server.play(
             kind,
             ProviderKind::OpenAi,
-            vec![Round::with_state(), Round::refusing(), Round::with_state()],
+            vec![ModelRound::with_state(), ModelRound::refusing(), ModelRound::with_state()],
         );
         let reply = runtime.block_on(run(&home, &agent, "look"));
         assert_eq!(check(&agent, &server, &reply), 4, "{kind:?}: {reply:?}");
@@ -205,7 +206,7 @@ async fn the_system_prompt_is_read_from_the_ledger() {
     assert!(system_prompt(&home.ledger, size, digest("unknown")).is_err());
 }
 
-/// A server that refuses a request as too long gets it once more without the old results. Nothing
+/// A server that refuses a request as too long gets it again without the old results. Nothing
 /// else is left out, and a second refusal ends the run.
 #[test]
 fn a_refusal_because_of_the_length_leaves_out_old_results_once() {
@@ -218,7 +219,7 @@ fn a_refusal_because_of_the_length_leaves_out_old_results_once() {
             server.play(kind, ProviderKind::OpenAi, rounds);
             runtime.block_on(run(&home, &agent, "look at that"))
         };
-        let reply = play(vec![Round::with_state(), Round::with_state(), Round::too_long(1)]);
+        let reply = play(vec![ModelRound::with_state(), ModelRound::with_state(), ModelRound::too_long(1)]);
         assert_eq!(reply.status, RunStatus::Done, "{kind:?} {reply:?}");
         let kinds: Vec<String> =
             home.entries(&format!("run:{}", reply.run)).iter().map(|one| one.header.kind.clone()).collect();
@@ -242,8 +243,8 @@ fn a_refusal_because_of_the_length_leaves_out_old_results_once() {
         );
         check(&agent, &server, &reply);
         for (rounds, trims) in [
-            (vec![Round::too_long(1)], 0),
-            (vec![Round::with_state(), Round::with_state(), Round::too_long(2)], 1),
+            (vec![ModelRound::too_long(1)], 0),
+            (vec![ModelRound::with_state(), ModelRound::with_state(), ModelRound::too_long(2)], 1),
         ] {
             let reply = play(rounds);
             assert_eq!(

@@ -5,7 +5,7 @@ use crate::agent::api::{AnswerBy, RunReply, RunStatus};
 use crate::agent::views;
 use crate::gate::AskRefusal;
 use crate::ledger::{AppendError, Draft};
-use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Provider, Stop};
+use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Provider, ProviderKind, Stop};
 use crate::secrets::Clean;
 use crate::types::{Decision, RefusalClass, clock, limits, text};
 use std::time::Duration;
@@ -67,7 +67,12 @@ impl RunWalk<'_> {
             (None, false) if self.provider.proposer() == Proposer::Person => RunStatus::Done,
             (None, false) => RunStatus::Failed,
         };
-        WalkEnd { before, status, answer, said_by: AnswerBy::Model, limit: None }
+        let said_by = match self.asked.proposer() {
+            // Without a model, the words are those of this program.
+            Proposer::Model(ProviderKind::Offline) => AnswerBy::Par,
+            _ => AnswerBy::Model,
+        };
+        WalkEnd { before, status, answer, said_by, limit: None }
     }
 
     /// Whether a person refused a call of the run, or did not answer in time.
@@ -87,7 +92,9 @@ impl RunWalk<'_> {
         if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
             return WalkEnd::limit("run_ms_max", vec![draft]);
         }
-        self.not_answered(&format!("the model did not answer: {error}"), vec![draft])
+        let name = self.asked.named().unwrap_or_else(|| self.asked.model());
+        let why = format!("the model did not answer: {error}; `par model test {name}` asks it alone");
+        self.not_answered(&why, vec![draft])
     }
 
     /// There is no reply, or one that may not be used.

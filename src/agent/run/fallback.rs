@@ -52,7 +52,7 @@ impl RunWalk<'_> {
                 tools: &self.offers,
                 deadline: self.model_deadline(),
                 permit: permit.as_ref(),
-                // A server is asked to stream only if somebody listens.
+                // A server is asked to stream only if something listens.
                 listener: words.is_some().then(|| DeltaSink::new(&pass)),
             };
             // Text and arguments are assembled from pieces and escapes: secrets are searched for in

@@ -4,7 +4,7 @@ use super::mend::with_mend;
 use super::refusal::{ok, refused};
 use super::source::{ApprovalSource, owner, parse};
 use super::words::answered_line;
-use crate::agent::RunReply;
+use crate::agent::{RunReply, RunStatus};
 use crate::auth::Principal;
 use crate::cli::exit::{self, Fail};
 use crate::cli::local::{self, Inside};
@@ -81,11 +81,16 @@ impl AnswerArgs {
     /// Without a server: answers as the owner of the home, and resumes the run.
     fn answer_locally(&self, config: &Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
         let (id, by) = (parse(&self.id)?, owner(config)?);
+        let is_refusal = !answer.grant;
         let config = compose::load(config.home.clone())?;
         let reply = local::with_front(config, "approval", async move |home: &Inside| {
             answer_and_resume(home, &by, &id, answer).await
         })?;
         match reply {
+            // The answer counts, and this is how a run ends that a person refused.
+            Some(made) if is_refusal && made.status == RunStatus::Refused => {
+                reply::print(&made, is_json).map(|_| exit::OK)
+            }
             Some(made) => reply::print(&made, is_json),
             // Another call of the run still waits.
             None => Ok(exit::WAITING),

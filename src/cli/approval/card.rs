@@ -20,14 +20,16 @@ const GOES_ON: &str = "  > ";
 const NAME_CHARS: usize = 10;
 
 /// The members that have a name of their own on the card, in its order.
-const NAMED: [(&str, &str); 23] = [
+const NAMED: [(&str, &str); 25] = [
     ("approval", "/id"),
     ("state", "/state"),
     ("question", "/shown/question"),
     ("tool", "/tool"),
+    ("summary", "/shown/summary"),
     ("arguments", "/arguments"),
     ("on", "/resource/id"),
     ("program", "/shown/program"),
+    ("command", "/shown/command"),
     ("script", "/shown/script"),
     ("risk", "/shown/risk"),
     ("sandbox", "/shown/sandbox"),
@@ -157,6 +159,11 @@ fn part(approval: &Value, name: &'static str, at: &str, screen: &Screen) -> Vec<
 pub(super) fn digest(approval: &Value) -> &str {
     let word = |name: &str| approval.get(name).and_then(Value::as_str);
     word("card").or_else(|| word("call_hash")).unwrap_or_default()
+}
+
+/// The name of that digest on the card, whose last line it is.
+pub(super) fn digest_name(approval: &Value) -> &'static str {
+    if approval.get("card").is_some_and(Value::is_string) { "card" } else { "call hash" }
 }
 
 /// A member: on one line, or as a block if it is text of several lines or an object of several

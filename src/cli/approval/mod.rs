@@ -29,6 +29,7 @@ use crate::config::Home;
 use crate::gate::State;
 use answer::AnswerArgs;
 use clap::{Args, Subcommand};
+use mend::with_mend;
 use serde_json::Value;
 use source::ApprovalSource;
 use words::{who, word};
@@ -108,6 +109,8 @@ impl Approve {
     fn run(&self, source: ApprovalSource, is_json: bool) -> Result<u8, Fail> {
         let approval = source.find(&self.answer.id)?;
         refuse_void(&source, &approval)?;
+        // Whoever may not answer types nothing first.
+        source.check_may(&approval).map_err(|fail| with_mend(fail, &source, &approval))?;
         // The whole card is shown, even if standard output is for a program.
         let screen = Screen::stdout();
         if !is_json && self.card.is_none() {
@@ -117,11 +120,9 @@ impl Approve {
         } else if self.card.is_none() {
             card::lines(&approval, &screen).iter().for_each(|line| show::note(line));
         }
-        let digest = card::digest(&approval);
         match &self.card {
-            Some(given) => confirm::check(given, digest)?,
-            None if !confirm::ask(digest)? => return Err(Fail::failed("not approved")),
-            None => {}
+            Some(given) => confirm::check(given, &approval)?,
+            None => confirm::ask(&approval)?,
         }
         self.answer.send(source, &approval, true, is_json)
     }
@@ -176,9 +177,14 @@ fn list(source: &ApprovalSource, all: bool, is_json: bool) -> Result<u8, Fail> {
             word(item, "/tool").into(),
             word(item, "/arguments").into(),
             who(item, "/requester").into(),
-            Cell::written_time(&word(item, "/expires"), &screen),
+            // Only an open question expires.
+            match word(item, "/state") == State::Pending.as_str() {
+                true => Cell::written_time(&word(item, "/expires"), &screen),
+                false => Cell::default(),
+            },
         ]);
     }
-    table.print(&screen)?;
+    let nothing = if all { "par: no approval was ever asked for" } else { "par: no call waits for approval" };
+    table.print_or(&screen, nothing)?;
     Ok(exit::OK)
 }

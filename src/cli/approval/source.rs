@@ -6,8 +6,8 @@ use crate::cli::compose;
 use crate::cli::exit::Fail;
 use crate::cli::remote::Server;
 use crate::config::Config;
-use crate::gate::{AnswerError, Approval, State};
-use crate::http::admin::{self, AdminError, Operation};
+use crate::gate::{AnswerError, Approval, OtherMember, OtherNeeded, State};
+use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::ledger::Ledger;
 use crate::types::{ApprovalId, limits, text};
 use serde_json::{Value, json};
@@ -72,6 +72,50 @@ impl ApprovalSource {
             }
         }
     }
+}
+
+impl ApprovalSource {
+    /// Refuses a user of this home who may not approve `approval`. A server that is reached with a
+    /// key refuses the answer itself.
+    pub(super) fn check_may(&self, approval: &Value) -> Result<(), Fail> {
+        let Self::Home(config) = self else { return Ok(()) };
+        let id = approval.get("id").cloned().unwrap_or_default();
+        let asked = json!({ "op": Operation::ApprovalShow.as_str(), "id": id });
+        match admin::call(&config.home.data, &asked) {
+            Err(AdminError::NotRunning) => check_own(config, approval),
+            answered => match ok(answered)?.get("may_not") {
+                None | Some(Value::Null) => Ok(()),
+                Some(why) => {
+                    let word = |name: &str| why.get(name).and_then(Value::as_str).unwrap_or_default();
+                    let (code, detail) = (FailureCode::parse(word("code")), word("detail").to_owned());
+                    ok(Err(AdminError::Failed(code, detail))).map(|_| ())
+                }
+            },
+        }
+    }
+}
+
+/// Without a server: the owner of the home cannot approve what they asked for themselves, if a
+/// group must.
+fn check_own(config: &Config, approval: &Value) -> Result<(), Fail> {
+    let by = owner(config)?;
+    let groups = approval.get("groups").and_then(Value::as_array).into_iter().flatten();
+    let groups: Vec<&str> = groups.filter_map(Value::as_str).collect();
+    let word = |at: &str| approval.pointer(at).and_then(Value::as_str);
+    let is_same_user = by.user().is_some() && by.user() == word("/requester/user");
+    if groups.is_empty() || !(is_same_user || word("/requester/principal") == Some(by.id().as_str())) {
+        return Ok(());
+    }
+    let needed = groups.iter().map(|group| {
+        let members = || config.groups.get(*group).into_iter().flatten();
+        OtherMember {
+            group: (*group).to_owned(),
+            exists: members().any(|member| by.user() != Some(member.as_str())),
+            is_own: members().any(|member| by.user() == Some(member.as_str())),
+        }
+    });
+    let needed = OtherNeeded { groups: needed.collect(), user: by.user().map(str::to_owned) };
+    Err(refused(AnswerError::OwnRequest(needed)))
 }
 
 /// Opens the ledger for reading. Only the owner of the home may.

@@ -45,7 +45,9 @@ pub(super) fn print(stored: &Stored, source: &EntrySource<'_>) -> Result<(), Fai
         lines.put(name, &near);
     }
     lines.put("record", &format!("par audit show {seq} --json"));
-    if header.is(Kind::CallDecision) {
+    // Only what the rules decided can be explained by them.
+    let decided = stored.payload::<CallDecisionPayload>().and_then(|decided| decided.request);
+    if decided.is_some_and(|request| request.get("action").is_some()) {
         lines.put("why", &format!("par policy explain {seq}"));
     }
     lines.0.print(&screen)

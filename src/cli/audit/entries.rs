@@ -8,7 +8,10 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::{compose, query, show};
 use crate::config::{Config, Home};
-use crate::ledger::{Coverage, Files, Filter, Header, HeaderPage, Index, Order, Reader, Stored, Unverified};
+use crate::http::admin::{self, AdminError, Operation};
+use crate::ledger::{
+    Coverage, Files, Filter, Header, HeaderPage, Index, KeysBy, Order, Reader, Stored, Unverified,
+};
 use crate::types::{limits, text};
 use clap::Args;
 use serde_json::json;
@@ -61,17 +64,30 @@ impl Show {
         let reader = compose::reader(config)?;
         let source = EntrySource::Files(&reader, key_names_of(&files));
         if let Some(seq) = self.seq() {
-            return one(seq, &source, is_json);
+            let code = one(seq, &source, is_json)?;
+            if let Some(seq) = reader.met_damage() {
+                pass_on(config, seq);
+            }
+            return Ok(code);
         }
         let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?;
         query::check_tools(&reader, &filter)?;
         let seen = reader.size().map_err(Fail::failed)?;
-        let headers = self.newest(&files, &reader, &filter)?;
+        let (headers, met) = self.newest(&files, &reader, &filter)?;
+        if headers.is_empty() {
+            query::check_names(&reader, &key_names_of(&files), KeysBy::Id, &filter)?;
+        }
         let out = Out::stdout(is_json);
         // Entries that arrived in the meantime are shown too, and none is shown twice.
         let from = headers.last().map_or(0, |header| header.seq + 1).max(seen);
         let is_read = out.entries(headers.iter().map(|header| &header.fields), &source, self.follow)?;
         drop(source);
+        if let Some(seq) = reader.met_damage().or(met) {
+            show::note(&format!(
+                "par: entry {seq} does not verify: `par audit show {seq}` shows what is stored"
+            ));
+            pass_on(config, seq);
+        }
         drop(reader);
         if self.follow && is_read {
             return follow::files(&files, &filter, from, &out);
@@ -88,8 +104,13 @@ impl Show {
     }
 
     /// The newest headers that match, in ascending order: from the index if there is one, otherwise
-    /// from the ledger.
-    fn newest(&self, files: &Files, reader: &Reader, filter: &Filter) -> Result<Vec<Header>, Fail> {
+    /// from the ledger. Also the first entry that the index met and that does not verify.
+    fn newest(
+        &self,
+        files: &Files,
+        reader: &Reader,
+        filter: &Filter,
+    ) -> Result<(Vec<Header>, Option<u64>), Fail> {
         let is_long = reader.size().map_err(Fail::failed)? > limits::PAGE_SCAN_MAX as u64;
         let index = if filter.is_empty() { None } else { index_of(files, is_long) };
         let (mut headers, mut next, mut coverage) = (Vec::new(), Some(u64::MAX), Coverage::default());
@@ -116,7 +137,21 @@ impl Show {
             ));
         }
         headers.reverse();
-        Ok(headers)
+        Ok((headers, index.and_then(|index| index.met_damage())))
+    }
+}
+
+/// Tells a server that runs on the home about an entry that does not verify, so that it verifies it
+/// now and not at its next round.
+fn pass_on(config: &Config, seq: u64) {
+    let asked = json!({ "op": Operation::LedgerCheck.as_str(), "entry": seq });
+    match admin::call(&config.home.data, &asked) {
+        Err(AdminError::NotRunning) => {}
+        Ok(_) => show::note("par: the server of this home was told and verifies the entry now"),
+        Err(why) => show::note(&format!(
+            "par: the server of this home does not know this ({why}): it finds out at its next round, or at once if it \
+             is restarted"
+        )),
     }
 }
 

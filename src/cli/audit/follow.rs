@@ -61,7 +61,7 @@ impl Out {
         }
         let mut table = row::table();
         entries.for_each(|fields| table.push(row::row(fields, source, &self.screen)));
-        table.print(&self.screen)?;
+        table.print_or(&self.screen, "par: no entry matches")?;
         Ok(true)
     }
 }

@@ -61,6 +61,7 @@ pub(super) fn outcome(fields: &Map<String, Value>) -> Cell {
         class if word("kind") == Kind::ApprovalRefuse.as_str() && class == RefusalClass::Person.as_str() => {
             "refused".to_owned()
         }
+        _ if word("kind") == Kind::ApprovalGrant.as_str() => "granted".to_owned(),
         status => status,
     };
     let words = [word("decision"), status, policies.join(",")];

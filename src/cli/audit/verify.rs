@@ -82,6 +82,7 @@ impl Verify {
         drop(progress);
         let mut report = same_key(report, config, key.as_ref().into_iter().chain(&known_key));
         report.warnings.extend(other_log(config, &address, known_key.as_ref()));
+        report.warnings.extend(recorded(&files).filter(|_| report.verdict.holds()));
         if let Some(path) = self.launcher.as_ref().filter(|_| report.verdict.holds()) {
             let reader = Reader::open(&files.ledger()).map_err(Fail::failed)?;
             let compared = journal::compare(&mut report, &reader, path)?;
@@ -159,6 +160,18 @@ fn other_log(config: &Config, address: &str, known: Option<&VerifierKey>) -> Opt
         "known-logs remembers another log here, `{}`. If this home was made again, accept its log with `par audit \
          trust {address} --key {here}`",
         known.name()
+    ))
+}
+
+/// What the ledger records of damage that was found before, although everything verifies now.
+fn recorded(files: &Files) -> Option<String> {
+    let reader = Reader::open(&files.ledger()).ok()?;
+    let damage = ledger::recorded_damage(&reader).ok()??;
+    let entry = damage.entry.map_or_else(String::new, |seq| format!(" at entry {seq}"));
+    Some(format!(
+        "the ledger records that damage was found{entry}: {}. Everything verifies now, so it was put back. Nothing runs \
+         on this log any more: look into the finding, then begin the next log with `par audit renew --reason …`",
+        damage.found
     ))
 }
 

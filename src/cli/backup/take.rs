@@ -26,7 +26,13 @@ impl Backup {
     /// and workspace/.
     pub(in crate::cli) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let at = |e: io::Error| Fail::failed(format!("{}: {e}", self.folder.display()));
-        DirBuilder::new().mode(0o700).create(&self.folder).map_err(at)?;
+        DirBuilder::new().mode(0o700).create(&self.folder).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => Fail::usage(format!(
+                "{} exists already, and a backup never changes one that was made before: name a new folder",
+                self.folder.display()
+            )),
+            _ => at(e),
+        })?;
         let (data, to) = (&config.home.data, self.folder.join("data"));
         folder(&to, 0o700).map_err(at)?;
         // Keys of models are not evidence, and are made again by a login.

@@ -103,7 +103,10 @@ pub(super) fn verified(config: &Config, is_quick: bool, checks: &mut Checks) {
             checks.ok("ledger", format!("{} entries verified", report.entries));
         }
         found => {
-            let what = found.map_or("not verified", |finding| finding.what.as_str());
+            let at = found
+                .and_then(|finding| finding.seq)
+                .map_or_else(String::new, |seq| format!("entry {seq}: "));
+            let what = format!("{at}{}", found.map_or("not verified", |finding| finding.what.as_str()));
             checks.fail("ledger", format!("{what}: run `par audit verify`"));
         }
     }

@@ -24,6 +24,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::table::Screen;
 use crate::cli::{compose, remote, show};
 use crate::config::{Config, Home, ModelKeys};
+use crate::rules;
 use check::{Checks, Severity};
 use clap::{Args, Subcommand};
 
@@ -64,16 +65,20 @@ impl Doctor {
     }
 
     fn examine(&self, config: &Config, checks: &mut Checks) {
-        // First, while this process has one thread.
-        walls::examine(config, checks);
-        match compose::load_rules(config) {
+        // First, while this process has one thread. A launcher that cannot read the manifests says
+        // what the check of the configuration says below.
+        let loaded = rules::load_rules(config);
+        let is_known =
+            |why: &str| loaded.as_ref().is_err_and(|e| e.0.iter().any(|fault| why.contains(fault)));
+        walls::examine(config, &is_known, checks);
+        match loaded {
             Ok(rules) => {
                 let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
                 checks.ok("configuration", format!("{tools} tools, {policies} policies"));
                 ledger::in_force(config, &rules, checks);
                 rights::examine(config, &rules, checks);
             }
-            Err(e) => checks.fail("configuration", e.what),
+            Err(e) => e.0.into_iter().for_each(|fault| checks.fail("configuration", fault)),
         }
         files::etc_modes(config, checks);
         // To another user, keys, ledger and server would only look missing.

@@ -13,7 +13,7 @@ pub(super) fn answer(question: &str) -> Result<String, Fail> {
     Ok(answer.trim().to_owned())
 }
 
-/// The error for an answer that is none of `expected`.
+/// The error for an answer that is not one of `expected`.
 pub(super) fn unknown(answer: &str, expected: &str) -> Fail {
     let answer = text::visible_line(text::prefix(answer, limits::SHOWN_BYTES_MAX));
     Fail::usage(format!("unknown answer `{answer}`, expected {expected}"))

@@ -8,6 +8,7 @@
 //!
 //! * `added`: writes files, and takes them back
 //! * `place`: a file or folder of this host
+//! * `care`: what to know about a tool before it is used
 //! * `case`: a case of the policies' own tests
 //! * `proposal`: adds a rule with its cases, and checks it
 //! * `program`: what a program needs
@@ -17,6 +18,7 @@
 
 mod added;
 mod place;
+mod care;
 mod case;
 mod proposal;
 mod program;

@@ -1,11 +1,13 @@
 //! `par tool new`.
 
+use super::care;
 use super::case::{NewCase, covered, in_shell, text, words};
 use super::place::FoundPlace;
 use super::program::runtime;
 use super::proposal::Proposal;
 use crate::auth::Role;
 use crate::cli::exit::Fail;
+use crate::cli::show;
 use crate::config::Config;
 use crate::tools::IdKind;
 use clap::Args;
@@ -74,6 +76,9 @@ impl NewTool {
         let about = self.about(&arguments)?;
         let reads =
             self.reads.iter().map(|read| FoundPlace::find(config, read)).collect::<Result<Vec<_>, _>>()?;
+        for line in care::lines(&elements, &reads, &self.class) {
+            show::note(&format!("par: careful: {line}"));
+        }
         let role = Role::parse(&self.role).ok_or_else(|| Fail::usage("unknown role"))?;
         let proposal = Proposal {
             command: "tool new",

@@ -1,19 +1,19 @@
 //! `par policy explain`.
 
+use super::lead;
 use super::model::configured;
-use super::subject::{EXPLAIN_USER, key_subject, resource};
+use super::subject::{EXPLAIN_USER, counts, key_subject, ran, resource};
 use crate::auth::{Role, Source, Subject};
 use crate::cli::exit::{self, Fail};
-use crate::cli::new::in_shell;
 use crate::cli::table::{Cell, Column, Screen, Sheet, words};
 use crate::cli::tool::unknown;
 use crate::cli::{compose, key, show};
 use crate::config::Config;
-use crate::gate::{self, Rules};
-use crate::ledger::{Kind, Reader};
+use crate::gate::Rules;
+use crate::ledger::Kind;
 use crate::policy::{
-    Approved, AskQuestion, Considered, Counts, Door, HeldOver, MODEL_ASK, Obligation, Over, Power, Question,
-    Ran, Resource, Ruling, Session, UNTRUSTED, Use, Via, nearest,
+    Approved, AskQuestion, Considered, Door, HeldOver, MODEL_ASK, Obligation, Over, Power, Question,
+    Resource, Ruling, Session, UNTRUSTED, Use, Via, nearest,
 };
 use crate::runbooks::WrittenCall;
 use crate::tools::ProposedCall;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(in crate::cli) struct Explain {
     /// Name of a tool; or a power of the API such as `run`, or `model.ask`, or the number of a
     /// `call.decision` or `model.ask` entry
@@ -65,6 +65,8 @@ struct Explanation {
     recorded: Option<RecordedDecision>,
     /// The command that writes a rule for exactly this call, if only a permit is missing.
     permit: Option<String>,
+    /// Where to look if the manifest does not grant the path.
+    outside: Option<String>,
 }
 
 /// What a recorded decision was made of, and why it was a deny.
@@ -164,6 +166,7 @@ impl Explain {
             },
             recorded: None,
             permit: None,
+            outside: None,
         })
     }
 
@@ -193,11 +196,12 @@ impl Explain {
             counts: counts(config, &self.tool)?,
         };
         let (answer, considered) = (rules.bundle.decide(&question).answer, rules.bundle.explain(&question));
-        let forbids = |one: &Considered| one.matched && !one.permits && !rules.bundle.asks(&one.policy);
-        let is_forbidden = considered.iter().any(forbids);
-        let is_open = matches!(answer, Ruling::Deny { .. }) && !is_forbidden;
+        let is_open = lead::lacks_permit(&answer, &considered, |policy| rules.bundle.asks(policy));
+        let on = lead::object_of(&resource).filter(|_| is_open);
+        let path = if let Resource::Outside { lexical } = &resource { lexical } else { "" };
         Ok(Explanation {
-            permit: object_of(&resource).filter(|_| is_open).map(|on| self.permitting(&on)),
+            permit: on.map(|on| lead::permitting(&self.holder(), &self.tool, &on)),
+            outside: lead::outside(&answer, Some(valid.manifest()), path),
             answer,
             considered,
             about: resource_text(&resource),
@@ -206,15 +210,14 @@ impl Explain {
         })
     }
 
-    /// The command that writes a rule for this caller, this tool and this object.
-    fn permitting(&self, on: &str) -> String {
+    /// The caller, as `par policy new --who` takes it.
+    fn holder(&self) -> String {
         let who = self.who.as_deref().unwrap_or("operator");
-        let who = match (&self.user, Role::parse(who)) {
+        match (&self.user, Role::parse(who)) {
             (Some(user), _) => format!("user:{user}"),
             (None, Some(role)) => role.as_str().to_owned(),
             (None, None) => format!("key:{who}"),
-        };
-        format!("par policy new --who {} --may {} --on {on}", in_shell(&who), self.tool)
+        }
     }
 
     /// Asks for a request to the configured model.
@@ -237,6 +240,7 @@ impl Explain {
             caveat: ", before the first call of a run",
             recorded: None,
             permit: None,
+            outside: None,
         })
     }
 
@@ -283,37 +287,9 @@ pub(in crate::cli) fn ruling_on(
     call: &WrittenCall,
     tainted: bool,
 ) -> Result<Ruling, Fail> {
-    let explain = Explain {
-        tool: call.tool.clone(),
-        arguments: None,
-        who: who.map(str::to_owned),
-        user: None,
-        owner: None,
-        via: None,
-        from: None,
-        tainted,
-    };
+    let explain =
+        Explain { tool: call.tool.clone(), who: who.map(str::to_owned), tainted, ..Explain::default() };
     Ok(explain.asked(config, rules, &call.arguments)?.answer)
-}
-
-/// What a caller has run within the last hour, from the ledger; zero without a ledger.
-fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
-    let path = compose::files(config).ledger();
-    if !path.exists() {
-        return Ok(Ran::default());
-    }
-    let reader = Reader::open(&path).map_err(Fail::failed)?;
-    gate::ran(&reader, principal, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
-}
-
-/// How the tool was used within the last hour, from the ledger; zero without a ledger.
-fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
-    let path = compose::files(config).ledger();
-    if !path.exists() {
-        return Ok(Counts::default());
-    }
-    let reader = Reader::open(&path).map_err(Fail::failed)?;
-    gate::counts(&reader, tool, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }
 
 /// Makes the decision `seq` of the ledger again, under the rules on disk.
@@ -335,12 +311,27 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
     let request = payload.request.as_ref().unwrap_or(&Value::Null);
     let words =
         |name: &str| text::visible_line(request.pointer(name).and_then(Value::as_str).unwrap_or_default());
+    let reason = payload.reason.as_deref().map(text::visible_line);
+    if request.get("action").is_none() {
+        let reason = reason.unwrap_or_else(|| "its request was not recorded".to_owned());
+        return Err(Fail::failed(format!(
+            "no rule decided entry {seq}, so there is none to explain: {reason}"
+        )));
+    }
     let (answer, considered) = rules.bundle.explain_recorded(&rules.catalog, request).map_err(|e| {
-        let reason = payload.reason.as_deref().map(text::visible_line);
         let reason = reason.map_or_else(String::new, |reason| format!("; it was denied because {reason}"));
         Fail::failed(format!("decision {seq} cannot be repeated: {e}{reason}"))
     })?;
+    let word = |name: &str| stored.header.str(name).unwrap_or_default();
+    let is_open = lead::lacks_permit(&answer, &considered, |policy| rules.bundle.asks(policy));
+    let on = lead::recorded_object(request).filter(|_| is_open && stored.header.is(Kind::CallDecision));
     Ok(Explanation {
+        permit: on.map(|on| lead::permitting(&lead::holder(word("principal")), word("tool"), &on)),
+        outside: lead::outside(
+            &answer,
+            rules.catalog.find(word("tool")).map(AsRef::as_ref),
+            request.pointer("/resource/id").and_then(Value::as_str).unwrap_or_default(),
+        ),
         answer,
         considered,
         about: format!("{} {}", words("/resource/type").trim_start_matches("PAR::"), words("/resource/id")),
@@ -352,7 +343,6 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
             policy: stored.header.str("policy").unwrap_or_default().to_owned(),
             now: rules.bundle.digest().hex(),
         }),
-        permit: None,
     })
 }
 
@@ -371,7 +361,9 @@ impl Explanation {
         let mut listed = Sheet::bare(&columns);
         self.considered.iter().filter(|one| is_listed(one)).for_each(|one| listed.push(row(one)));
         listed.print(&screen)?;
-        if let (Ruling::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
+        if let Some(outside) = &self.outside {
+            words(&screen, &format!("  {outside}"))?;
+        } else if let (Ruling::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
             words(
                 &screen,
                 &format!("  nearest to a permit: {}, but {}", nearest.policy, nearest.failing_line()),
@@ -476,20 +468,6 @@ fn who(gates: &[Obligation]) -> String {
         0 => "a person".to_owned(),
         1 => format!("another user in the group {named}"),
         _ => format!("another user in each of the groups {named}"),
-    }
-}
-
-/// What a call is about, as `par policy new --on` takes it. A rule can only name a path that is
-/// there.
-fn object_of(resource: &Resource) -> Option<String> {
-    let there = |path: &str| std::path::Path::new(path).exists().then(|| in_shell(path));
-    match resource {
-        Resource::Fixed { id, .. } if id == "localhost" => Some("host:localhost".to_owned()),
-        Resource::Fixed { .. } => None,
-        Resource::Id { kind, id } => Some(in_shell(&format!("{}:{id}", kind.as_str().to_lowercase()))),
-        Resource::Path { canonical, .. } => there(canonical),
-        // What other rules say about it is known only once a manifest grants it.
-        Resource::Outside { .. } => None,
     }
 }
 

@@ -4,12 +4,14 @@
 //!
 //! * `subject`: the principal and the resource of a question that no run asks
 //! * `model`: the configured language model as the object of such a question
+//! * `lead`: where a denial leads
 //! * `gates`: rules that ask a person, in messages about other rules
 //! * `holder`: who a new rule is for; `model_rule`: a new rule about a language model
 //! * `check`, `diff`, `explain`, `fmt`, `new`, `replay`, `test`: a subcommand each
 
 mod subject;
 mod model;
+mod lead;
 mod check;
 mod test;
 mod explain;

@@ -1,10 +1,14 @@
-//! The principal and the resource of a question that no run asks.
+//! The principal, the resource and the counts of a question that no run asks.
 
 use crate::auth::{Role, Source, Subject};
-use crate::cli::exit::Fail;
+use crate::cli::compose;
+use crate::cli::exit::{self, Fail};
 use crate::config::Config;
-use crate::policy::Resource;
+use crate::gate;
+use crate::ledger::Reader;
+use crate::policy::{Counts, Ran, Resource};
 use crate::tools::{ResourceSpec, ValidCall};
+use crate::types::clock::Wall;
 use crate::types::{HostPort, KeyId};
 use serde_json::Value;
 
@@ -55,4 +59,24 @@ pub(in crate::cli) fn resource(config: &Config, valid: &ValidCall) -> Resource {
             }
         }
     }
+}
+
+/// What a caller has run within the last hour, from the ledger; zero without a ledger.
+pub(super) fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
+    let path = compose::files(config).ledger();
+    if !path.exists() {
+        return Ok(Ran::default());
+    }
+    let reader = Reader::open(&path).map_err(Fail::failed)?;
+    gate::ran(&reader, principal, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
+}
+
+/// How the tool was used within the last hour, from the ledger; zero without a ledger.
+pub(super) fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
+    let path = compose::files(config).ledger();
+    if !path.exists() {
+        return Ok(Counts::default());
+    }
+    let reader = Reader::open(&path).map_err(Fail::failed)?;
+    gate::counts(&reader, tool, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }

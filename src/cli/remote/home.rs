@@ -1,7 +1,7 @@
 //! The server of a home: found by the lock on its ledger and its `par.sock`.
 
 use super::known;
-use super::server::Server;
+use super::server::{SOCKET_URL, Server};
 use crate::cli::exit::{self, Fail};
 use crate::cli::{compose, show};
 use crate::config::{Home, client_key, closed_to_others, socket_folders};
@@ -13,9 +13,6 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-
-/// The address of a server behind `par.sock`, as its requests and error messages name it.
-const SOCKET_URL: &str = "http://par.sock";
 
 /// Returns the URL of the server that holds the ledger's lock, if one does.
 pub(in crate::cli) fn url(files: &Files) -> Option<String> {

@@ -67,7 +67,7 @@ impl Server {
     }
 
     fn unreadable(&self, error: &serde_json::Error) -> Fail {
-        Fail::failed(format!("{}: the answer cannot be read: {error}", self.url))
+        Fail::failed(format!("{}: the answer cannot be read: {error}", server::place(&self.url)))
     }
 
     /// The stream ended, and the run may go on.
@@ -75,7 +75,10 @@ impl Server {
         let shown = run.map_or_else(|| "`par runs list`".to_owned(), |run| format!("`par runs show {run}`"));
         Fail::new(
             exit::UNREACHABLE,
-            format!("{}: the events ended before the run did: {shown} has its outcome", self.url),
+            format!(
+                "{}: the events ended before the run did: {shown} has its outcome",
+                server::place(&self.url)
+            ),
         )
     }
 }

@@ -10,6 +10,14 @@ use crate::types::{Secret, limits, text};
 use serde_json::Value;
 use std::time::Duration;
 
+/// The address of a server behind `par.sock`, as its requests name it.
+pub(super) const SOCKET_URL: &str = "http://par.sock";
+
+/// The server at `url`, for people.
+pub(super) fn place(url: &str) -> &str {
+    if url == SOCKET_URL { "the server of this home" } else { url }
+}
+
 /// Where a caller's key is taken from.
 const KEY_PLACES: &str = "set PAR_KEY, name a key file in PAR_KEY_FILE, or write ~/.config/par/key";
 
@@ -54,7 +62,8 @@ impl Server {
     pub(in crate::cli) fn text(&self, path: &str) -> Result<String, Fail> {
         let bytes =
             self.runtime.block_on(exchange(&self.client, &self.url, self.key.as_ref(), path, None))?;
-        String::from_utf8(bytes).map_err(|_| Fail::failed(format!("{}: the answer is not text", self.url)))
+        String::from_utf8(bytes)
+            .map_err(|_| Fail::failed(format!("{}: the answer is not text", place(&self.url))))
     }
 
     /// Reads the events of `path` and passes the `data` of each one to `each`, until `each` returns
@@ -99,10 +108,10 @@ impl Server {
 
     /// The outcome of a command that does not wait for its run any longer.
     pub(super) fn goes_on(&self) -> Fail {
-        let url = &self.url;
+        let place = place(&self.url);
         Fail::new(
             exit::WAITING,
-            format!("the run goes on at {url}: `par runs list` shows it, and `par runs show` its outcome"),
+            format!("the run goes on, at {place}: `par runs list` shows it, and `par runs show` its outcome"),
         )
     }
 
@@ -123,7 +132,8 @@ pub(in crate::cli) async fn post(
 }
 
 pub(super) fn reply(url: &str, reply: Value) -> Result<RunReply, Fail> {
-    serde_json::from_value(reply).map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
+    serde_json::from_value(reply)
+        .map_err(|e| Fail::failed(format!("{}: the answer cannot be read: {e}", place(url))))
 }
 
 async fn ask(
@@ -135,7 +145,7 @@ async fn ask(
 ) -> Result<Value, Fail> {
     let answer = exchange(client, url, key, path, body).await?;
     serde_json::from_slice(&answer)
-        .map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
+        .map_err(|e| Fail::failed(format!("{}: the answer cannot be read: {e}", place(url))))
 }
 
 async fn exchange(
@@ -164,8 +174,8 @@ async fn exchange(
 /// The error for a request without an answer.
 pub(super) fn unanswered(url: &str, error: &EgressError) -> Fail {
     let what = match error {
-        EgressError::Connect(why) => format!("no server answers at {url}: {why}"),
-        other => format!("{url}: {other}"),
+        EgressError::Connect(why) => format!("no server answers at {}: {why}", place(url)),
+        other => format!("{}: {other}", place(url)),
     };
     Fail::new(exit::UNREACHABLE, what)
 }
@@ -183,6 +193,7 @@ pub(super) fn refused(url: &str, status: u16, problem: &Value) -> Fail {
     };
     let word = |name: &str| text::visible_line(problem.get(name).and_then(Value::as_str).unwrap_or_default());
     let code = match status {
+        _ if ["ledger_damaged", "damaged"].contains(&word("code").as_str()) => exit::UNVERIFIED,
         401 => {
             let what = format!("the server at {url} does not accept this key: {KEY_PLACES}");
             return Fail::new(exit::UNAUTHENTICATED, what);
@@ -194,5 +205,31 @@ pub(super) fn refused(url: &str, status: u16, problem: &Value) -> Fail {
         429 => exit::LIMIT,
         _ => exit::FAILED,
     };
-    Fail::new(code, format!("{url}: {status} {}: {}", word("code"), word("detail")))
+    Fail::new(code, format!("{}: {status} {}: {}", place(url), word("code"), word("detail")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SOCKET_URL, refused};
+    use crate::cli::exit;
+    use serde_json::json;
+
+    fn answered(status: u16, code: &str) -> (u8, String) {
+        let fail = refused(SOCKET_URL, status, &json!({ "code": code, "detail": "why" }));
+        (fail.code, fail.what)
+    }
+
+    /// A run on a damaged ledger exits with 5, next to a server as without one.
+    #[test]
+    fn a_damaged_ledger_has_the_same_exit_code_beside_a_server() {
+        assert_eq!(answered(503, "ledger_damaged").0, exit::UNVERIFIED);
+        assert_eq!(answered(500, "damaged").0, exit::UNVERIFIED);
+        assert_eq!(answered(503, "ledger").0, exit::FAILED);
+    }
+
+    /// The address of a socket is of no use to a person.
+    #[test]
+    fn the_server_of_a_home_is_named_as_such() {
+        assert_eq!(answered(404, "not_found").1, "the server of this home: 404 not_found: why");
+    }
 }

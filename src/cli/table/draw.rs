@@ -148,6 +148,15 @@ impl Sheet {
         self.rows.push(row);
     }
 
+    /// Prints the table, or without rows a line on standard error that says so.
+    pub(in crate::cli) fn print_or(&self, screen: &Screen, nothing: &str) -> Result<(), Fail> {
+        if self.rows.is_empty() {
+            show::note(nothing);
+            return Ok(());
+        }
+        self.print(screen)
+    }
+
     pub(in crate::cli) fn print(&self, screen: &Screen) -> Result<(), Fail> {
         self.lines(screen).iter().try_for_each(|line| show::line(line))
     }

@@ -39,9 +39,9 @@ pub struct Approval {
     /// What the model wrote next to the call: untrusted.
     pub said: Option<String>,
     /// What a person is shown in addition: `question` (the message that began the run), `channel`,
-    /// `program`, `script` (`name`, `sha256`, `text`), `risk`, `sandbox` (`read`, `write`,
-    /// `connect`, `secrets`, `limits`) and `taint` (`tool`, `resource`, `first`, `newest`,
-    /// `count`). Null for a request of an earlier version.
+    /// `summary`, `program`, `command`, `script` (`name`, `sha256`, `text`), `risk`, `sandbox`
+    /// (`read`, `write`, `exec`, `connect`, `secrets`, `limits`) and `taint` (`tool`, `resource`,
+    /// `first`, `newest`, `count`). Null for a request of an earlier version.
     pub shown: Value,
     /// What an answer may repeat in place of `call_hash`: the digest of everything that is shown.
     /// `None` for a request of an earlier version.

@@ -118,3 +118,78 @@ async fn an_answer_to_another_card_does_not_count() {
     bench.session.tainted_by.clear();
     assert_eq!(bench.again(found("/var/log/syslog", &[])).word.as_str(), "allow");
 }
+
+/// Tools that run `/usr/bin/stat` with fixed arguments, on a path and on a project.
+const PROGRAMS: [(&str, &str); 2] = [
+    (
+        "cert_end",
+        "name = \"cert_end\"\nsummary = \"When a certificate ends.\"\nclass = \"read\"\nrisk = \"low\"\n\
+         command = [\"/usr/bin/stat\", \"-c\", \"%y and more\", \"{path}\", \"{depth}\"]\nruntime = \"dynamic\"\n\
+         untrusted_output = true\n[resource]\ntype = \"Path\"\nfrom = \"/path\"\ncanonical = \"path\"\n\
+         [sandbox]\nread = [\"@logs\"]\nexec = [\"/usr/bin/env\"]\n[limits]\nwall_ms_max = 1000\n\
+         output_bytes_max = 4096\nmemory_bytes_max = 67108864\nprocesses_max = 2\nfile_bytes_max = 0\n\
+         [input]\ntype = \"object\"\nadditionalProperties = false\nrequired = [\"path\"]\n\
+         [input.properties.path]\ntype = \"string\"\n[input.properties.depth]\ntype = \"string\"\n",
+    ),
+    (
+        "build",
+        "name = \"build\"\nsummary = \"Builds a project.\"\nclass = \"exec\"\nrisk = \"high\"\n\
+         command = [\"/usr/bin/stat\", \"{project}\"]\nruntime = \"dynamic\"\nuntrusted_output = true\n\
+         [resource]\ntype = \"Project\"\nfrom = \"/project\"\ncanonical = \"id\"\n[sandbox]\n\
+         write = [\"@workspace/{project}\"]\n[limits]\nwall_ms_max = 1000\noutput_bytes_max = 4096\n\
+         memory_bytes_max = 67108864\nprocesses_max = 2\nfile_bytes_max = 4096\n[input]\ntype = \"object\"\n\
+         additionalProperties = false\nrequired = [\"project\"]\n[input.properties.project]\ntype = \"string\"\n",
+    ),
+];
+
+fn with_programs() -> (Bench, tempfile::TempDir) {
+    let tools = tempfile::tempdir().expect("folder");
+    for (name, text) in PROGRAMS {
+        std::fs::write(tools.path().join(format!("{name}.toml")), text).expect("a manifest");
+    }
+    let data = tempfile::tempdir().expect("folder");
+    crate::ledger::key::make(&crate::ledger::Files::below(data.path()).log_key()).expect("log key");
+    (Bench::with_tools(data, &format!("{EVERYTHING}{ASKS}"), tools.path()), tools)
+}
+
+/// "This exact call would run" stood above a program without its fixed arguments, and above a
+/// folder of which the call gets only a part.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_card_has_the_whole_command_line_and_the_folder_of_this_call() {
+    let (bench, _tools) = tokio::task::block_in_place(with_programs);
+    let cert = bench.decide("cert_end", &json!({ "path": "/var/log/x" }), found("/var/log/real", &[]));
+    assert!(matches!(bench.commit(cert).await, Outcome::Wait(_)));
+    let build = bench.decide("build", &json!({ "project": "demo" }), crate::call::Object::Fixed);
+    assert!(matches!(bench.commit(build).await, Outcome::Wait(_)));
+    let (approvals, _) = Approval::list(bench.gate.ledger(), None, 0, 10, |_| true).expect("list");
+    let [cert, build] = approvals.as_slice() else { panic!("{approvals:?}") };
+    assert_eq!(cert.shown["command"], json!(["/usr/bin/stat", "-c", "%y and more", "/var/log/real"]));
+    assert_eq!(cert.shown["summary"], json!("When a certificate ends."));
+    assert_eq!(cert.shown["sandbox"]["exec"], json!(["/usr/bin/env"]));
+    assert_eq!(build.shown["command"], json!(["/usr/bin/stat", "demo"]));
+    assert_eq!(build.shown["sandbox"]["write"], json!(["/nonexistent/workspace/demo"]));
+
+    // All of it is under the digest that an answer repeats.
+    let stored = bench.payload(cert.ledger);
+    let digest = |value: &Value| {
+        let read = serde_json::from_value::<ApprovalRequestPayload>(value.clone()).expect("a payload");
+        card::digest(&read).map(|card| card.hex())
+    };
+    assert_eq!(digest(&stored), cert.card);
+    for place in ["/shown/command/2", "/shown/sandbox/exec/0", "/shown/summary"] {
+        let mut changed = stored.clone();
+        *changed.pointer_mut(place).expect("there") = json!("other");
+        assert_ne!(digest(&changed), cert.card, "{place}");
+    }
+}
+
+/// A call that could never start is refused before a person is asked about it.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_asked_about_a_call_without_a_command_line() {
+    let (bench, _tools) = tokio::task::block_in_place(with_programs);
+    let arguments = json!({ "path": "/var/log/x", "depth": "--output=/x" });
+    let decided = bench.decide("cert_end", &arguments, found("/var/log/x", &[]));
+    let outcome = bench.commit(decided).await;
+    let Outcome::Refused(result) = outcome else { panic!("{outcome:?}") };
+    assert!(result.text().contains("`depth` starts with `-`"), "{result:?}");
+}

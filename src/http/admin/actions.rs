@@ -68,6 +68,14 @@ pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>
             redact(agent, asked, principal, &holding(Power::Redact)?).await
         }
         Some(Operation::AuditExport) => export(agent, asked, principal, &holding(Power::Export)?).await,
+        // Only a manager's word makes the server read the entry again. What it finds is its own.
+        Some(Operation::LedgerCheck) => {
+            known(asked, &["op", "entry"])?;
+            let must = || Failure::new(FailureCode::Invalid, "`entry` must be the number of an entry");
+            let seq = asked.get("entry").and_then(Value::as_u64).ok_or_else(must)?;
+            agent.ledger().suspect(seq);
+            Ok(json!({ "entry": seq }))
+        }
         Some(Operation::Reload) => {
             known(asked, &["op"])?;
             let power = holding(Power::Reload)?;

@@ -22,7 +22,14 @@ pub(super) async fn act(
         Operation::ApprovalList => list(room, &reader, asked).await,
         Operation::ApprovalShow => {
             known(asked, &["op", "id"])?;
-            Ok(json!({ "approval": find(room, &reader, &approval_id(asked)?).await? }))
+            let approval = find(room, &reader, &approval_id(asked)?).await?;
+            let (gate, by, id) = (reader.gate.clone(), reader.principal.clone(), approval.id.clone());
+            let may = move || gate.check_answer(&by, Door::SOCKET, &id);
+            let may = tokio::task::spawn_blocking(may).await.map_err(failed)?;
+            let may_not = may
+                .err()
+                .map(|why| json!({ "code": FailureCode::from(&why).as_str(), "detail": why.to_string() }));
+            Ok(json!({ "approval": approval, "may_not": may_not }))
         }
         Operation::ApprovalAnswer => {
             known(asked, &["op", "id", "grant", "card", "call_hash", "reason"])?;

@@ -30,13 +30,15 @@ pub enum Operation {
     AuditRedact,
     /// Record an export.
     AuditExport,
+    /// Verify an entry that a reader of the files found damaged.
+    LedgerCheck,
     /// Load the rules on disk.
     Reload,
 }
 
 impl Operation {
     /// Every operation, in the order of the error message.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::KeyCreate,
         Self::KeyList,
         Self::KeyRevoke,
@@ -48,6 +50,7 @@ impl Operation {
         Self::LoginCreate,
         Self::AuditRedact,
         Self::AuditExport,
+        Self::LedgerCheck,
         Self::Reload,
     ];
 
@@ -66,6 +69,7 @@ impl Operation {
             Self::LoginCreate => "login.create",
             Self::AuditRedact => "audit.redact",
             Self::AuditExport => "audit.export",
+            Self::LedgerCheck => "ledger.check",
             Self::Reload => "reload",
         }
     }

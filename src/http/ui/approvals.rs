@@ -226,7 +226,13 @@ fn form(visitor: &Visitor, approval: &Approval, risk: Option<&str>) -> Markup {
             label.sr for="reason" { "Reason" }
             input #reason type="text" name="reason" maxlength="500" autocomplete="off" placeholder="reason, recorded in the ledger (optional)";
             button.danger type="submit" name="answer" value="refuse" data-key="d" disabled { "Deny" }
-            button.primary type="submit" name="answer" value="grant" data-key="a" disabled { "Approve once" }
+            @if visitor.login().is_after(&approval.created) {
+                button.primary type="submit" name="answer" value="grant" data-key="a" disabled { "Approve once" }
+            }
+        }
+        @if !visitor.login().is_after(&approval.created) {
+            p.notice { "This login is older than the question and cannot approve. On the server, run "
+                code { "par login" } " again, open the link, then answer." }
         }
         @if risk == Some("high") {
             // The script asks a second time before it approves a call of high risk.

@@ -14,6 +14,8 @@ use serde_json::Value;
 
 /// Maximum length of the resource's name, which may be a path, in characters.
 const OBJECT_CHARS_MAX: usize = 1_000;
+/// Maximum length of the command line, in characters.
+const COMMAND_CHARS_MAX: usize = 2_000;
 
 /// Maximum lengths of the arguments, and of the question and the model's words, in bytes. The page
 /// stays below 100 KB, even where each character takes five.
@@ -54,6 +56,8 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
     let arguments = serde_json::to_string_pretty(&approval.arguments).unwrap_or_default();
     let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
     let script = shown.get("script").filter(|script| script.is_object());
+    let command = shown.get("command").and_then(Value::as_array);
+    let command = command.map(|words| format::line(&json_words(words), COMMAND_CHARS_MAX));
     let is_cut = |words: &str, bytes_max| format::block(words, bytes_max).1.is_some();
     let is_cut = is_cut(&arguments, ARGUMENTS_BYTES_MAX)
         || text(shown, "question").is_some_and(|words| is_cut(&words, WORDS_BYTES_MAX))
@@ -64,7 +68,8 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
         section.card aria-labelledby="call" {
             h2 #call { "This exact call would run, once" }
             dl.facts {
-                dt { "tool" } dd { code { (format::line(&approval.tool, 64)) } }
+                dt { "tool" } dd { code { (format::line(&approval.tool, 64)) }
+                    @if let Some(summary) = text(shown, "summary") { " " (format::line(&summary, 300)) } }
                 dt { "on" } dd { code { (on) } }
                 @if let Some(content) = describe_content(&approval.resource) {
                     dt { "content" } dd { code { (format::line(&content, OBJECT_CHARS_MAX)) } }
@@ -74,6 +79,7 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
                 @if let Some(program) = text(shown, "program") {
                     dt { "program" } dd { code { (format::line(&program, OBJECT_CHARS_MAX)) } }
                 }
+                @if let Some(command) = &command { dt { "command" } dd { code { (command) } } }
                 @if let Some(script) = script {
                     dt { "script" } dd { code { (format::line(&text(script, "name").unwrap_or_default(), 120)) }
                         " " code.muted { (format::line(&text(script, "sha256").unwrap_or_default(), 64)) } }
@@ -89,12 +95,17 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
                     (block(&words, limits::BLOCK_BYTES_MAX, "The script"))
                 }
             }
-            @if is_cut || on.ends_with('…') {
+            @if is_cut || [Some(&on), command.as_ref()].into_iter().flatten().any(|shown| shown.ends_with('…')) {
                 p.notice { "This page does not show the whole card. Read all of it before you approve: "
                     code { "par approval show " (approval.id) } }
             }
         }
     }
+}
+
+/// A command line as a JSON array: a space in a word differs from one between words.
+fn json_words(words: &[Value]) -> String {
+    serde_json::to_string(words).unwrap_or_default()
 }
 
 fn why(visitor: &Visitor, approval: &Approval, shown: &Value) -> Markup {
@@ -192,7 +203,7 @@ fn read(visitor: &Visitor, approval: &Approval, shown: &Value) -> Markup {
                             @if let Some(seq) = number(one, "result") { ", entry " (entry(seq)) }
                             @if let Some(first) = number(one, "first") { ", first entry " (entry(first)) }
                             @if let Some(newest) = number(one, "newest") { ", newest " (entry(newest)) }
-                            @if let Some(count) = number(one, "count") { ", " (count) " times" }
+                            @if let Some(count) = number(one, "count") { ", " @if count == 1 { "once" } @else { (count) " times" } }
                         }
                     }
                 }

@@ -4,7 +4,7 @@ use super::page::{self, Here, Page, block};
 use super::state::Ui;
 use super::visitor::Visitor;
 use super::{format, timeline};
-use crate::agent::{AnswerBy, RunReply, Step};
+use crate::agent::{AnswerBy, RunReply, RunStatus, Step};
 use crate::auth::key_names;
 use crate::gate::{AnswerError, Approval};
 use crate::http::app::App;
@@ -179,7 +179,7 @@ fn said(run: &RunPage) -> Markup {
         @if let Some(answer) = &reply.answer {
             section.answer aria-labelledby="answer" {
                 h2 #answer { "Answer" }
-                p.muted { (written_by(reply.said_by)) }
+                p.muted { (written_by(reply)) }
                 (block(answer, limits::BLOCK_BYTES_MAX, "The answer as text"))
             }
         }
@@ -197,9 +197,10 @@ fn ceiling(names: &BTreeSet<String>) -> String {
 }
 
 /// Who wrote the answer.
-fn written_by(said_by: Option<AnswerBy>) -> &'static str {
-    match said_by {
+fn written_by(reply: &RunReply) -> &'static str {
+    match reply.said_by {
         Some(AnswerBy::Model) => "Written by the model. Not a verified fact.",
+        Some(AnswerBy::Par) if reply.status == RunStatus::Done => "Written by PAR, without a model.",
         Some(AnswerBy::Par) => "Written by PAR: why there is no answer of the model.",
         None => "Written by the model, or by PAR if the run did not finish. Not a verified fact.",
     }

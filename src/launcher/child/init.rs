@@ -12,7 +12,7 @@ use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::protocol::{ChildMessage, send_with};
 use crate::launcher::sys;
 use crate::launcher::tool::{CHANGED, OpenProgram};
-use crate::tools::{Element, Modes, Program, ResourceSpec};
+use crate::tools::{Modes, Program};
 use crate::types::clock::mono_us;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -20,7 +20,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::FdFlags;
 use rustix::process::{Resource, WaitOptions, WaitStatus, wait};
 use rustix::time::Timespec;
-use serde_json::Value;
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
@@ -46,7 +45,8 @@ pub(crate) fn run(
     let script = tool.script.as_ref().map(|fd| script_of(start, fd, &given)).transpose()?;
     let locks = inherited.locks.iter().map(|fd| given.above(fd)).collect::<Result<Vec<_>, _>>()?;
     let name = script_name(program, script.as_ref())?;
-    let words = arguments(program, name, &tool.manifest.resource, start.arguments, canonical)?;
+    let words = program.words(name, &tool.manifest.resource, start.arguments, canonical)?;
+    let words = arguments(words)?;
     let proxy = netns::ENVIRONMENT.into_iter().filter(|_| tool.manifest.is_proxied());
     let environment = ENVIRONMENT.into_iter().chain(proxy).map(CString::from).chain(inherited.content);
     let environment: Vec<CString> = environment.chain(given.words.iter().cloned()).collect();
@@ -215,104 +215,10 @@ fn script_name(program: &Program, script: Option<&OwnedFd>) -> Result<Option<Str
     }
 }
 
-/// The argument array: no shell, no splitting, one element per argument.
-fn arguments(
-    program: &Program,
-    script: Option<String>,
-    resource: &ResourceSpec,
-    values: &Value,
-    canonical: Option<&str>,
-) -> Result<Vec<CString>, String> {
-    let path = program.path.to_str().ok_or("the program's path is not UTF-8")?;
-    let mut words = vec![path.to_owned()];
-    words.extend(script);
-    for element in &program.args {
-        match element {
-            Element::Literal(word) => words.push(word.clone()),
-            Element::Argument(name) => {
-                let word = argument(name, resource, values, canonical)?;
-                // It would be read as an option.
-                if word.as_ref().is_some_and(|word| word.starts_with('-')) {
-                    return Err(format!("`{name}` starts with `-`"));
-                }
-                words.extend(word);
-            }
-            Element::Setting(option, name) => {
-                let word = argument(name, resource, values, canonical)?;
-                words.extend(word.map(|word| format!("{option}={word}")));
-            }
-        }
-    }
+/// The argument array, for `exec`.
+fn arguments(words: Vec<String>) -> Result<Vec<CString>, String> {
     words
         .into_iter()
         .map(|word| CString::new(word).map_err(|_| "an argument holds a NUL byte".to_owned()))
         .collect()
-}
-
-/// `None` if an optional argument is absent.
-fn argument(
-    name: &str,
-    resource: &ResourceSpec,
-    values: &Value,
-    canonical: Option<&str>,
-) -> Result<Option<String>, String> {
-    if matches!(resource, ResourceSpec::Path { argument } if argument == name) {
-        return canonical.map(|path| Some(path.to_owned())).ok_or_else(|| format!("`{name}` has no object"));
-    }
-    match values.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(word)) => Ok(Some(word.clone())),
-        Some(Value::Number(number)) if !number.is_f64() => Ok(Some(number.to_string())),
-        Some(_) => Err(format!("`{name}` is neither text nor an integer")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::arguments;
-    use crate::tools::{Element, Program, ResourceSpec, Runtime};
-    use serde_json::{Value, json};
-
-    fn check(values: Value, expect: Result<&[&str], &str>) {
-        let argument = |name: &str| Element::Argument(name.to_owned());
-        let args = vec![Element::Literal("-n".to_owned()), argument("n"), argument("word"), argument("path")];
-        let (runtime, exec) = (Runtime::Static, Vec::new());
-        let program = Program { path: "/bin/x".into(), args, runtime, script: None, exec };
-        let resource = ResourceSpec::Path { argument: "path".to_owned() };
-        let got = arguments(&program, None, &resource, &values, Some("/real"));
-        let got =
-            got.map(|words| words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect::<Vec<_>>());
-        let expect =
-            expect.map(|words| words.iter().map(|w| (*w).to_owned()).collect()).map_err(str::to_owned);
-        assert_eq!(got, expect, "{values}");
-    }
-
-    #[test]
-    fn one_element_per_argument_and_no_flags() {
-        check(json!({"n": 5, "path": "/raw"}), Ok(&["/bin/x", "-n", "5", "/real"]));
-        check(json!({"n": 0, "word": "a b;$(c)"}), Ok(&["/bin/x", "-n", "0", "a b;$(c)", "/real"]));
-        check(json!({"n": -5}), Err("`n` starts with `-`"));
-        check(json!({"n": 5, "word": "--output=/x"}), Err("`word` starts with `-`"));
-        check(json!({"n": 5, "word": "a\u{0}b"}), Err("an argument holds a NUL byte"));
-        check(json!({"n": [1]}), Err("`n` is neither text nor an integer"));
-    }
-
-    /// A value behind `--name=` stays a value, whatever it begins with.
-    #[test]
-    fn a_value_of_an_option_is_no_option() {
-        let setting = |name: &str| Element::Setting(format!("--{name}"), name.to_owned());
-        let program = Program {
-            path: "/bin/x".into(),
-            args: vec![setting("since"), setting("unit"), setting("lines")],
-            runtime: Runtime::Static,
-            script: None,
-            exec: Vec::new(),
-        };
-        let host = ResourceSpec::Fixed { kind: "Host".to_owned(), id: "localhost".to_owned() };
-        let got =
-            arguments(&program, None, &host, &json!({ "since": "-1h --vacuum-size=1", "lines": 5 }), None);
-        let got: Vec<String> =
-            got.expect("words").into_iter().map(|word| word.into_string().expect("UTF-8")).collect();
-        assert_eq!(got, ["/bin/x", "--since=-1h --vacuum-size=1", "--lines=5"]);
-    }
 }

@@ -45,6 +45,10 @@ impl Epochs {
     /// The first keys of a log. The log's name must match the id made from them.
     pub fn new(log: VerifierKey, first: VerifierKey) -> Result<Self, CheckpointError> {
         let name = origin(&log_id(log.public(), first.public()));
+        let of = first.name().strip_suffix(&epoch_name("", 1)).unwrap_or_default();
+        if log.name() != name && !of.is_empty() && of != log.name() {
+            return Err(CheckpointError::ForeignKey { key: log.name().to_owned(), log: of.to_owned() });
+        }
         if log.name() != name {
             return Err(CheckpointError::OtherKeys { is: name, named: log.name().to_owned() });
         }

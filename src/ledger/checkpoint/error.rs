@@ -26,6 +26,14 @@ pub enum CheckpointError {
         /// The log that was named.
         named: String,
     },
+    /// The key is of another log than the first epoch key.
+    #[error("the key belongs to `{key}`, and this is of `{log}`")]
+    ForeignKey {
+        /// The log that the key belongs to.
+        key: String,
+        /// The log that the first epoch key names.
+        log: String,
+    },
     /// The first epoch key has another name.
     #[error("the key of epoch 1 has the wrong name `{0}`")]
     FirstKeyName(String),

@@ -90,6 +90,26 @@ impl Header {
         })
     }
 
+    /// What stands in a list for an entry whose header cannot be read. It has no kind.
+    pub(in crate::ledger) fn unreadable(seq: u64, what: &str) -> Self {
+        let fields = [("seq", Value::from(seq)), ("damaged", Value::from(what))];
+        Self {
+            log: String::new(),
+            seq,
+            prev: None,
+            kind: String::new(),
+            payload: Digest([0; 32]),
+            payload_len: 0,
+            fields: fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
+    }
+
+    /// Whether it only stands for an entry whose header cannot be read.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        self.kind.is_empty()
+    }
+
     /// The field `name`, if it is a string.
     #[must_use]
     pub fn str(&self, name: &str) -> Option<&str> {

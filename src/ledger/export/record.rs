@@ -81,7 +81,8 @@ pub(super) fn select(reader: &Reader, filter: &Filter, size: u64) -> Result<Vec<
     let (mut seqs, mut next) = (Vec::new(), Some(0));
     while let Some(from) = next.filter(|from| *from < size) {
         let (headers, on) = reader.listed(filter, from, Order::Ascending, PAGE, PAGE)?;
-        seqs.extend(headers.iter().map(|header| header.seq).filter(|seq| *seq < size));
+        let stored = headers.iter().filter(|header| !header.is_unreadable());
+        seqs.extend(stored.map(|header| header.seq).filter(|seq| *seq < size));
         next = on;
     }
     Ok(seqs)

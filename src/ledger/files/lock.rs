@@ -17,11 +17,20 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process holds the lock; the text names it.
-    #[error("the ledger is held by another process: {}", .0.replace('\n', " ").trim())]
+    #[error("{}", held(.0))]
     Held(String),
     /// The lock file cannot be used.
     #[error("{}: {}", .0.display(), .1)]
     File(PathBuf, #[source] std::io::Error),
+}
+
+/// Who holds the lock, and what to do next to a server.
+fn held(holder: &str) -> String {
+    let named = format!("the ledger is held by another process: {}", holder.replace('\n', " ").trim());
+    match holder.lines().any(|line| line.starts_with("url=")) {
+        true => format!("{named}. A server runs on this home: `par run` asks it; stop it to start another"),
+        false => named,
+    }
 }
 
 impl Lock {
@@ -83,5 +92,22 @@ impl Lock {
         let mut text = String::new();
         file.read_to_string(&mut text).ok()?;
         Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LockError;
+
+    /// Whoever starts a second server reads how to use the one that runs.
+    #[test]
+    fn a_lock_of_a_server_says_what_to_do() {
+        let of = |holder: &str| LockError::Held(holder.to_owned()).to_string();
+        assert_eq!(of("pid=7\n"), "the ledger is held by another process: pid=7");
+        let said = of("pid=7\nurl=http://127.0.0.1:7117\n");
+        assert!(
+            said.contains("pid=7 url=http://127.0.0.1:7117. ") && said.contains("`par run` asks it"),
+            "{said}"
+        );
     }
 }

@@ -56,9 +56,16 @@ pub struct ShownCall {
     pub question: String,
     /// Where the run came in.
     pub channel: Channel,
+    /// The tool's summary, as in its manifest. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
     /// Absolute path of the program; absent for a builtin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// The whole command line that would run, the program first. A script stands in it under its
+    /// name. Absent for a builtin, and from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
     /// The script that the program interprets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<ShownScript>,
@@ -86,8 +93,12 @@ pub struct ShownScript {
 pub struct ShownSandbox {
     /// Folders that the tool may read below.
     pub read: Vec<String>,
-    /// Folders that the tool may change.
+    /// Folders that the call may change.
     pub write: Vec<String>,
+    /// Absolute paths of the other programs that the program may start. Absent for a builtin, and
+    /// from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec: Option<Vec<String>>,
     /// Sockets and hosts that the tool may connect to, as in the manifest.
     pub connect: Vec<String>,
     /// Names of the secrets that the program is given.

@@ -319,7 +319,7 @@ pub struct RunReplyPayload {
 pub enum AnswerBy {
     /// The model: text, not a fact.
     Model,
-    /// PAR: why the model's answer is missing.
+    /// PAR: why the model's answer is missing, or an answer that was made without a model.
     Par,
 }
 

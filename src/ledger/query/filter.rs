@@ -133,7 +133,7 @@ impl Filter {
         self.terms.iter().any(|term| matches!(term.ask, Criterion::Field { name: "tool", .. }))
     }
 
-    /// The error of a query for a tool that `known` does not have and no entry names: an empty
+    /// The error of a query for a tool that is not in `known` and that no entry names: an empty
     /// result would hide the mistake. A tool that was removed has entries. `has_entry` says whether
     /// any entry matches a query.
     pub fn unknown_tool<E>(

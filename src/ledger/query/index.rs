@@ -80,6 +80,12 @@ impl Index {
         Ok(Self { files: files.clone(), ledger, inner: Mutex::new(inner) })
     }
 
+    /// The first entry that a search met and that does not verify.
+    #[must_use]
+    pub fn met_damage(&self) -> Option<u64> {
+        self.ledger.met_damage()
+    }
+
     /// The reader of the indexed ledger.
     pub(in crate::ledger) fn ledger(&self) -> &Reader {
         &self.ledger

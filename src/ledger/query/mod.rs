@@ -10,7 +10,7 @@
 //!
 //! `error` is why a query cannot be parsed · `tokens` cuts texts into words · `term` is one term of
 //! a query · `filter` is a query · `scan` searches the ledger alone · `told` is one line for an
-//! entry, for people · `index_row` and `index_file` are index.db, with `counts` by time and
+//! entry, for people · `named` are keys and users that a query names · `index_row` and `index_file` are index.db, with `counts` by time and
 //! `run_lines` of its runs · `index` keeps it · `search` uses it · `indexer` is the thread that
 //! follows the ledger.
 
@@ -20,6 +20,7 @@ mod term;
 mod filter;
 mod scan;
 mod told;
+mod named;
 mod index_row;
 mod counts;
 mod run_lines;
@@ -36,6 +37,7 @@ pub use index_file::IndexError;
 pub(super) use index_file::{IndexFile, forget_one, text_of};
 pub(super) use index_row::{BLOCK_ENTRIES, seal};
 pub use indexer::Follower;
+pub use named::KeysBy;
 pub use run_lines::RunLine;
 pub use scan::Order;
 pub use search::HeaderPage;

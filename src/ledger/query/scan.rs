@@ -44,9 +44,10 @@ impl Reader {
     }
 
     /// As [`Reader::headers`], for a list that is only shown: damage does not end it. A payload
-    /// that does not match its header counts as one that contains what is searched for, and an
-    /// entry whose header cannot be read is left out. [`Reader::met_damage`] names the first of
-    /// either.
+    /// that does not match its header counts as one that contains what is searched for. For an
+    /// entry whose header cannot be read, one that says so stands in the list
+    /// ([`Header::is_unreadable`]), if its number matches and no other field is asked for.
+    /// [`Reader::met_damage`] names the first of either.
     pub fn listed(
         &self,
         filter: &Filter,
@@ -94,9 +95,18 @@ impl Reader {
                 }
                 scanned += 1;
                 let bytes: Vec<u8> = row.get(1)?;
-                let header = Header::parse(&bytes).map_err(ReadError::damaged(seq));
-                let Some(header) = self.unless_listed(scan, header.map(Some))? else { continue };
+                let header = match parsed(seq, &bytes) {
+                    Err(ReadError::Damaged(seq, what)) if scan.is_listing => {
+                        self.alarm().ring(seq);
+                        Header::unreadable(seq, &what)
+                    }
+                    header => header?,
+                };
                 if !filter.matches(&header) {
+                    continue;
+                }
+                if header.is_unreadable() {
+                    found.push(header);
                     continue;
                 }
                 if filter.has_text() {
@@ -131,11 +141,15 @@ impl Reader {
     pub(super) fn matching(&self, filter: &Filter, seq: u64) -> Result<(Option<Header>, usize), ReadError> {
         let mut segments = self.segments();
         let bytes = header_bytes(&mut segments, seq)?;
-        let Ok(header) = Header::parse(&bytes) else {
-            self.alarm().ring(seq);
-            return Ok((None, 0));
+        let header = match parsed(seq, &bytes) {
+            Ok(header) => header,
+            Err(error) => {
+                self.alarm().ring(seq);
+                let header = Header::unreadable(seq, &error.to_string());
+                return Ok((Some(header).filter(|header| filter.matches(header)), 0));
+            }
         };
-        if header.seq != seq || !filter.matches(&header) {
+        if !filter.matches(&header) {
             return Ok((None, 0));
         }
         let body = if filter.has_text() { body(segments.connection(seq)?, &header) } else { Ok(None) };
@@ -149,5 +163,14 @@ impl Reader {
         };
         let is_it = filter.matches_text(&header, body.as_deref());
         Ok((is_it.then_some(header), body.map_or(0, |body| body.len())))
+    }
+}
+
+/// The header that is stored under the number `seq`.
+fn parsed(seq: u64, bytes: &[u8]) -> Result<Header, ReadError> {
+    let header = Header::parse(bytes).map_err(ReadError::damaged(seq))?;
+    match header.seq == seq {
+        true => Ok(header),
+        false => Err(ReadError::Damaged(seq, format!("its header has number {}", header.seq))),
     }
 }

@@ -58,6 +58,27 @@ impl KeyNames {
         self.0.iter().filter(move |(_, key)| is_it(key)).map(|(id, _)| id.as_str())
     }
 
+    /// Whether a key has this id.
+    #[must_use]
+    pub fn has_id(&self, id: &str) -> bool {
+        self.0.contains_key(id)
+    }
+
+    /// The ids of all keys.
+    pub fn all_ids(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The names of all keys.
+    pub fn all_names(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(|(name, _)| name.as_str())
+    }
+
+    /// The users of all keys.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.0.values().filter_map(|(_, user)| user.as_deref())
+    }
+
     /// The ids of the keys of this user.
     pub fn ids_of_user<'a>(&'a self, user: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(_, key)| key.1.as_deref() == Some(user)).map(|(id, _)| id.as_str())
@@ -122,6 +143,7 @@ fn of_header(header: &Header, names: &KeyNames) -> EntryLine {
     let outcome = match header.known_kind() {
         // Its status is the class of the refusal.
         Some(Kind::ApprovalRefuse) if header.str("principal").is_some() => "refused",
+        Some(Kind::ApprovalGrant) => "granted",
         _ => header.str("decision").or_else(|| header.str("status")).unwrap_or_default(),
     };
     EntryLine {

@@ -104,6 +104,24 @@ fn a_damaged_ledger_takes_no_new_work() {
     assert!(home.audit().verdict.holds());
 }
 
+/// A list has its line for an entry whose header cannot be read, from the index too.
+#[test]
+fn an_unreadable_header_has_its_place_in_a_list() {
+    let home = LedgerHome::filled(20);
+    home.db().execute_batch("UPDATE entry SET header = x'7b' WHERE seq = 6;").expect("changed");
+    let reader = crate::ledger::Reader::open(&home.files().ledger()).expect("opened");
+    let listed = |query: &str| {
+        let filter = crate::ledger::Filter::parse(query).expect("a query");
+        let order = crate::ledger::Order::Ascending;
+        let (found, _) = reader.listed(&filter, 0, order, 100, 100).expect("a list");
+        found.iter().map(|header| (header.seq, header.is_unreadable())).collect::<Vec<_>>()
+    };
+    assert_eq!(listed("seq:5-7"), [(5, false), (6, true), (7, false)]);
+    assert!(listed("").contains(&(6, true)));
+    assert!(!listed("kind:call.result").contains(&(6, true)));
+    assert_eq!(reader.met_damage(), Some(6));
+}
+
 /// The thread finds a change that is made while it runs, and says so once.
 #[test]
 fn the_thread_finds_a_change_while_the_ledger_grows() {
@@ -158,7 +176,7 @@ fn the_newest_entries_are_verified_alone() {
 /// verify more.
 #[test]
 fn what_was_verified_before_is_not_read_again_but_for_the_newest() {
-    let home = LedgerHome::filled(6_000);
+    let home = LedgerHome::filled(3_000);
     let mark = home.files().verified();
     let change = |seq: u64, what: &str| {
         home.db()
@@ -180,11 +198,11 @@ fn what_was_verified_before_is_not_read_again_but_for_the_newest() {
     assert_eq!(std::fs::read_to_string(&mark).expect("mark"), line(&home, size), "verified to the end");
     // An entry that was verified, and is not among the newest.
     let body: Vec<u8> =
-        home.db().query_row("SELECT body FROM payload WHERE seq = 1000", [], |row| row.get(0)).expect("body");
+        home.db().query_row("SELECT body FROM payload WHERE seq = 500", [], |row| row.get(0)).expect("body");
     let body = format!("x'{}'", body.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
-    change(1_000, "x'7b7d'");
+    change(500, "x'7b7d'");
     assert_eq!(act(), Ok(()), "a server or `par audit verify` finds it");
-    change(1_000, &body);
+    change(500, &body);
     for bad in [
         String::new(),
         "garbled".to_owned(),
@@ -196,22 +214,22 @@ fn what_was_verified_before_is_not_read_again_but_for_the_newest() {
         assert_eq!(act(), Ok(()));
         assert_eq!(std::fs::read_to_string(&mark).expect("mark"), line(&home, size), "{bad}");
         let copy = home.copy();
-        copy.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 1000;").expect("changed");
+        copy.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 500;").expect("changed");
         std::fs::write(copy.files().verified(), &bad).expect("mark");
         let ledger = copy.open();
         assert!(ledger.verify_to_act().is_err(), "{bad}");
-        assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(1_000), "{bad}");
+        assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(500), "{bad}");
     }
     // What is new, and what is among the newest.
-    std::fs::write(&mark, line(&home, 900)).expect("mark");
-    change(1_000, "x'7b7d'");
-    assert_eq!(act(), Err(Some(1_000)));
-    let home = LedgerHome::filled(6_000);
+    std::fs::write(&mark, line(&home, 400)).expect("mark");
+    change(500, "x'7b7d'");
+    assert_eq!(act(), Err(Some(500)));
+    let home = LedgerHome::filled(3_000);
     let ledger = home.open();
     ledger.verify_to_act().expect("sound");
-    home.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 4500;").expect("changed");
+    home.db().execute_batch("UPDATE payload SET body = x'7b7d' WHERE seq = 2500;").expect("changed");
     assert!(ledger.verify_to_act().is_err());
-    assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(4_500));
+    assert_eq!(ledger.damage().and_then(|damage| damage.entry), Some(2_500));
 }
 
 /// The mark of a ledger that was verified up to `size`.

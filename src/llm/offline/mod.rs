@@ -1,8 +1,8 @@
 //! The default provider: built in, without a model and without a network.
 //!
-//! It proposes a message that is written as calls as those calls, has fixed steps or an answer for
-//! some seventy sentences of an operator's day, and answers from the results. To any other message
-//! it replies with what it understands.
+//! It proposes a message that is written as calls as those calls, follows the steps of a runbook,
+//! has fixed steps or an answer for some seventy sentences of an operator's day, and answers from
+//! the results. To any other message it replies with what it understands.
 //!
 //! # Layout
 //!

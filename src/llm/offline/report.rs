@@ -91,7 +91,7 @@ fn memory(result: &Value) -> Option<String> {
         None => {}
     }
     if let Some(kills) = result.get("since_start").and_then(|since| number(since, "oom_kills")) {
-        said.push_str(&format!("; {kills} processes ended for lack of memory since the start"));
+        said.push_str(&format!("; {kills} processes ended by the kernel, short of memory, since the start"));
     }
     Some(said)
 }
@@ -226,7 +226,7 @@ mod tests {
             "memory_usage",
             json!({ "memory": { "total_bytes": 8_u64 << 30, "available_bytes": 1 << 30, "available_percent": 12 },
                 "swap": { "total_bytes": 0, "used_bytes": 0 }, "since_start": { "oom_kills": 2 } }),
-            "1024 MiB of 8192 MiB available (12 %); no swap; 2 processes ended for lack of memory since the start",
+            "1024 MiB of 8192 MiB available (12 %); no swap; 2 processes ended by the kernel, short of memory, since the start",
         );
         check(
             "listening_ports",

@@ -187,10 +187,13 @@ mod tests {
         {
             check(&format!("\n[path.\"{path}\"]\nlabels = [\"x\"]"), 2, "neither a plain");
         }
-        for kind in ["project", "service", "job"] {
+        for kind in ["project", "job"] {
             for id in ["", "..", "a/b", "Demo", "-x", "a b"] {
                 check(&format!("[{kind}.\"{id}\"]\nlabels = [\"x\"]"), 1, "is not an id");
             }
+        }
+        for unit in ["", "..", "a/b", "-x", "a b"] {
+            check(&format!("[service.\"{unit}\"]\nlabels = [\"x\"]"), 1, "is not a unit");
         }
         check("[host.web1]\nlabels = [\"x\"]", 1, "`web1` has no port");
         check("[host.\"WEB1:443\"]\nlabels = [\"x\"]", 1, "must be written `web1:443`");

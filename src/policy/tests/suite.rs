@@ -264,3 +264,25 @@ fn more_cases_than_a_bundle_may_have_are_refused() {
     );
     assert_eq!(refused(&text), "its lists make 90000 cases, more than 65536");
 }
+
+/// Every block of a file with faults says what is wrong with it, at its own line.
+#[test]
+fn all_faults_of_a_test_file_are_told_at_their_lines() {
+    let told = |text: &str| -> Vec<String> {
+        let faults = Suite::parse(&[source("t.toml", text)]).expect_err("faults");
+        faults.iter().map(|fault| format!("{}: {}", fault.line.unwrap_or_default(), fault.reason)).collect()
+    };
+    let role = "unknown role `operater`, expected one of viewer, operator, approver, admin: did you mean `operator`?";
+    let answer =
+        "unknown answer `allowed`, expected one of allow, deny, needs_approval: did you mean `allow`?";
+    let words = "[[case]]\nname = \"a\"\nrole = \"operater\"\ntool = \"t\"\nexpect = \"deny\"\n\n\
+                 [[case]]\nname = \"b\"\nrole = \"viewer\"\ntool = \"t\"\nexpect = \"allowed\"\n";
+    assert_eq!(told(words), [format!("3: {role}"), format!("11: {answer}")]);
+    // A misspelled key does not hide them.
+    let key = told(&format!("{words}\n[[case]]\nname = \"c\"\nrole = \"viewer\"\ntol = \"t\"\n"));
+    assert_eq!(key[..2], [format!("3: {role}"), format!("11: {answer}")]);
+    assert!(
+        key[2].starts_with("16: unknown field `tol`") && key[2].ends_with("did you mean `tool`?"),
+        "{key:?}"
+    );
+}

@@ -62,9 +62,7 @@ fn element(word: &str) -> Result<Element, String> {
     match inner {
         Some(name) if !name.contains(['{', '}']) => Ok(Element::Argument(name.to_owned())),
         None if !word.contains(['{', '}']) => Ok(Element::Literal(word.to_owned())),
-        _ => Err(format!(
-            "the placeholder in `{word}` must fill the whole element, or follow an option: `--name={{…}}`"
-        )),
+        _ => Err(format!("the placeholder in `{word}` must fill the whole element")),
     }
 }
 

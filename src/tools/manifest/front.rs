@@ -27,6 +27,7 @@ impl RawManifest {
             ("read =", !sandbox.read.is_empty()),
             ("write =", !sandbox.write.is_empty()),
             ("exec =", !sandbox.exec.is_empty()),
+            ("code =", !sandbox.code.is_empty()),
             ("secrets =", !sandbox.secrets.is_empty()),
             ("groups =", !sandbox.groups.is_empty()),
             ("modes", sandbox.modes != Modes::Refuse),

@@ -50,27 +50,35 @@ pub fn refused_group(name: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, why)| *why)
 }
 
-/// Finds each of `names` in `known`.
+/// Finds each of `names` in `known`. The error names everything that is wrong with the list.
 pub(super) fn resolve(names: &[String], known: &[HostGroup]) -> Result<Vec<HostGroup>, String> {
     if names.len() > limits::GROUPS_GIVEN_MAX {
         return Err(format!("more than {} groups", limits::GROUPS_GIVEN_MAX));
     }
     let mut found: Vec<HostGroup> = Vec::new();
+    let mut faults = Vec::new();
     for name in names {
-        // First, so that the reason is the same on a host without that group.
-        check(name, refused_group(name))?;
-        let group = known.iter().find(|group| group.name == *name);
-        let group = group.ok_or_else(|| format!("`{name}` is not a group of this host ({GROUP_FILE})"))?;
-        // Another name for the same number is the same group.
-        let mut aliases = known.iter().filter(|other| other.gid == group.gid);
-        check(name, aliases.find_map(|other| refused_group(&other.name)))?;
-        check(name, (group.gid == 0).then_some("owns files of the system"))?;
-        if found.iter().any(|other| other.gid == group.gid) {
-            return Err(format!("the group `{name}` is listed twice"));
+        match resolve_one(name, known) {
+            Err(fault) => faults.push(fault),
+            Ok(group) if found.iter().any(|other| other.gid == group.gid) => {
+                faults.push(format!("the group `{name}` is listed twice"));
+            }
+            Ok(group) => found.push(group.clone()),
         }
-        found.push(group.clone());
     }
-    Ok(found)
+    if faults.is_empty() { Ok(found) } else { Err(faults.join("; ")) }
+}
+
+fn resolve_one<'a>(name: &str, known: &'a [HostGroup]) -> Result<&'a HostGroup, String> {
+    // First, so that the reason is the same on a host without that group.
+    check(name, refused_group(name))?;
+    let group = known.iter().find(|group| group.name == name);
+    let group = group.ok_or_else(|| format!("`{name}` is not a group of this host ({GROUP_FILE})"))?;
+    // Another name for the same number is the same group.
+    let mut aliases = known.iter().filter(|other| other.gid == group.gid);
+    check(name, aliases.find_map(|other| refused_group(&other.name)))?;
+    check(name, (group.gid == 0).then_some("owns files of the system"))?;
+    Ok(group)
 }
 
 fn check(name: &str, why: Option<&str>) -> Result<(), String> {
@@ -127,6 +135,9 @@ mod tests {
     fn unknown_and_repeated_groups_are_refused() {
         let unknown = "`adn` is not a group of this host (/etc/group)".to_owned();
         assert_eq!(resolved(&["adn"]), Err(unknown));
+        let both = "`nosuch` is not a group of this host (/etc/group); no tool may be in the group `docker`, which may \
+                    start containers that own the host";
+        assert_eq!(resolved(&["adm", "nosuch", "docker"]), Err(both.to_owned()));
         assert_eq!(resolved(&["adm", "adm"]), Err("the group `adm` is listed twice".to_owned()));
         let many: Vec<&str> = (0..9).map(|_| "adm").collect();
         assert_eq!(resolved(&many), Err("more than 8 groups".to_owned()));

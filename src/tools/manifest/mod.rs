@@ -8,7 +8,7 @@
 //!
 //! * `error`: why a file was refused. `fields`: reads a table, member by member.
 //! * `host_form`, `script`, `words`: the values of its members. `code`: the programs that it
-//!   executes; `tree`: its folders of code.
+//!   executes; `tree`: its folders of code. `argv`: their command line.
 //! * `paths`, `content`, `hosts`, `sockets`, `secrets`, `groups`: what it grants.
 //! * `output_schema`: what a trusted result looks like.
 //! * `reserved`: names that no tool may have.
@@ -23,6 +23,7 @@ pub(super) mod script;
 pub(super) mod tree;
 pub(super) mod code;
 pub(super) mod words;
+mod argv;
 pub(super) mod paths;
 pub(super) mod content;
 pub(super) mod hosts;

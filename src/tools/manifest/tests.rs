@@ -234,7 +234,6 @@ fn a_tool_of_the_front_has_nothing_but_its_function() {
         ("dns_lookup", "tcp_probe", "with `canonical = \"host\"`"),
         ("dns_lookup", "recall", "this tool is of class `read`"),
         ("dns_lookup", "format_disk", "format_disk"),
-        ("front = \"dns_lookup\"", "builtin = \"http_get\"", "is for `front = \"dns_lookup\"`"),
     ] {
         let told = at(from, to);
         assert!(told.contains(why), "{to}: {told}");

@@ -66,6 +66,18 @@ fn a_person_answers_by_the_command_line_beside_a_server() {
     assert_eq!(home.par(&["approval", "show", "apr_01JD0000000000000000000000"]).status.code(), Some(1));
     assert_eq!(home.par(&["approval", "show", "x"]).status.code(), Some(2));
     assert_eq!(home.entries(&["kind:approval.grant"])[0]["principal"], os_user());
+    assert!(home.expect(0, &["audit", "show", "kind:approval.grant"]).contains(" granted"));
+
+    // Who approved stands on the run, next to a server too.
+    let own = home.par(&["run", &people.read()]);
+    assert_eq!(own.status.code(), Some(4), "{}", text(&own.stderr));
+    let confirmed: Value =
+        serde_json::from_str(home.expect(0, &["approval", "list", "--json"]).trim()).expect("one");
+    home.approve(confirmed["id"].as_str().expect("id"), &[]);
+    assert_eq!(people.ended(&server, &confirmed)["status"], "done");
+    let shown = home.expect(0, &["runs", "show", "latest"]);
+    let by = format!("spent by {}", os_user().trim_start_matches("os:"));
+    assert!(shown.contains(&by) && shown.contains("with the time for the approval"), "{shown}");
 
     let (run, approval) = people.ask(&server, &people.list());
     home.expect(0, &["approval", "deny", approval["id"].as_str().expect("id"), "--reason", "no"]);
@@ -95,19 +107,26 @@ fn a_lone_person_confirms_at_the_terminal_and_the_run_resumes_there() {
     home.expect(4, &["run", &people.read()]);
     let no = home.par(&["approval", "deny", one(home)["id"].as_str().expect("id"), "--reason", "not today"]);
     let said = text(&no.stdout);
-    assert_eq!(no.status.code(), Some(3), "{said}{}", text(&no.stderr));
-    let refused = format!("1 call was refused by {}: not today", os_user());
+    assert_eq!(no.status.code(), Some(0), "the refusal counts: {said}{}", text(&no.stderr));
+    let refused = format!("1 call was refused by {}: not today", os_user().trim_start_matches("os:"));
     let places = [said.find(&refused), said.find("offline provider")].map(|at| at.expect("said"));
     assert!(places[0] < places[1] && text(&no.stderr).contains(" refused; ledger"), "{said}");
 
     home.expect(4, &["tool", "call", "list_dir", &json!({ "path": home.path("workspace/box") }).to_string()]);
     let approval = one(home);
+    // The requester learns it before anything has to be typed.
+    let untyped = home.par(&["approval", "approve", approval["id"].as_str().expect("id")]);
+    assert_eq!(untyped.status.code(), Some(3), "{}", text(&untyped.stderr));
+    assert!(text(&untyped.stderr).contains("the requester cannot approve"), "{}", text(&untyped.stderr));
     let own = home.approve(approval["id"].as_str().expect("id"), &[]);
     assert_eq!(own.status.code(), Some(3), "{}", text(&own.stderr));
     assert!(text(&own.stderr).contains("the requester cannot approve"), "{}", text(&own.stderr));
     // Another user, a member of the group, once a server runs; the requester's call ends as it
     // would have.
     let server = home.serve();
+    let untyped = home.par(&["approval", "approve", approval["id"].as_str().expect("id")]);
+    assert_eq!(untyped.status.code(), Some(3), "{}", text(&untyped.stderr));
+    assert!(text(&untyped.stderr).contains("the requester cannot approve"), "{}", text(&untyped.stderr));
     assert_eq!(grant(&server, &people.ben, &approval).status, 200);
     let ended = people.ended(&server, &approval);
     assert_eq!((&ended["status"], &ended["steps"][0]["status"]), (&json!("done"), &json!("ok")), "{ended}");

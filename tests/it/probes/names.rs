@@ -98,8 +98,8 @@ fn a_name_is_looked_up_and_its_addresses_are_checked() {
     assert_eq!(step["result"]["outcome"], "no_address", "{step}");
 }
 
-/// A name server that answers the check with one address and a later question with another: there is
-/// no later question, and the connection goes to the address that was checked.
+/// A name server that answers the check with one address and a later question with another: there
+/// is no later question, and the connection goes to the address that was checked.
 #[test]
 fn an_answer_that_changes_after_the_check_changes_nothing() {
     if !is_root() {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 /// One reply of the model.
 #[derive(Clone, Debug)]
-pub(super) struct Round {
+pub(super) struct ModelRound {
     /// Whether the first model refuses, so that the spare one answers.
     fails: bool,
     text: Option<String>,
@@ -30,7 +30,7 @@ const CALLS: [(&str, &str); 5] = [
     ("list_dir", r#"{"path":"/etc/\u00e9"}"#),
 ];
 
-impl Round {
+impl ModelRound {
     pub(super) fn with_state() -> Self {
         let text = Some("I look \"there\".\n".to_owned());
         Self {
@@ -53,10 +53,10 @@ impl Round {
     }
 }
 
-pub(super) fn any_round() -> impl Strategy<Value = Round> {
+pub(super) fn any_round() -> impl Strategy<Value = ModelRound> {
     let calls = prop::collection::vec(prop::sample::select(CALLS.to_vec()), 1..9);
     (prop::bool::weighted(0.2), prop::option::of("\\PC{1,9}"), calls, any::<bool>(), 0_u32..40).prop_map(
-        |(fails, text, calls, has_state, too_long)| Round {
+        |(fails, text, calls, has_state, too_long)| ModelRound {
             fails,
             text,
             calls,
@@ -69,7 +69,7 @@ pub(super) fn any_round() -> impl Strategy<Value = Round> {
 
 #[derive(Default)]
 struct WireScript {
-    rounds: VecDeque<Round>,
+    rounds: VecDeque<ModelRound>,
     kinds: [ProviderKind; 2],
     bodies: Vec<Vec<u8>>,
 }
@@ -94,7 +94,7 @@ impl WireServer {
     }
 
     /// The next replies, of the first model or of the spare one. After them the model is done.
-    pub(super) fn play(&self, first: ProviderKind, spare: ProviderKind, rounds: Vec<Round>) {
+    pub(super) fn play(&self, first: ProviderKind, spare: ProviderKind, rounds: Vec<ModelRound>) {
         let mut script = self.script.lock().expect("script");
         *script = WireScript { rounds: rounds.into(), kinds: [first, spare], bodies: Vec::new() };
     }
@@ -150,9 +150,13 @@ fn answer(stream: TcpStream, script: &Mutex<WireScript>) {
 }
 
 /// The reply as `kind` writes it. Its state has bytes that no writer of JSON would make.
-fn said(kind: ProviderKind, round: Option<&Round>) -> String {
-    let done =
-        Round { text: Some("done".to_owned()), calls: Vec::new(), has_state: false, ..Round::with_state() };
+fn said(kind: ProviderKind, round: Option<&ModelRound>) -> String {
+    let done = ModelRound {
+        text: Some("done".to_owned()),
+        calls: Vec::new(),
+        has_state: false,
+        ..ModelRound::with_state()
+    };
     let round = round.unwrap_or(&done);
     let body = match kind {
         ProviderKind::OpenAi => chat(round),
@@ -176,7 +180,7 @@ fn arguments(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-fn chat(round: &Round) -> Value {
+fn chat(round: &ModelRound) -> Value {
     let call = |(at, (tool, text)): (usize, &(&str, &str))| {
         let mut call = json!({ "id": format!("c{at}"), "type": "function", "function": { "name": tool, "arguments": text } });
         if round.has_state && at == 0 {
@@ -191,7 +195,7 @@ fn chat(round: &Round) -> Value {
     json!({ "model": "served", "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }] })
 }
 
-fn responses(round: &Round) -> Value {
+fn responses(round: &ModelRound) -> Value {
     let mut output: Vec<Value> = round.has_state.then(|| json!("STATE")).into_iter().collect();
     if let Some(text) = &round.text {
         output.push(json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": text }] }));
@@ -205,7 +209,7 @@ fn responses(round: &Round) -> Value {
     json!({ "status": "completed", "model": "served", "output": output })
 }
 
-fn messages(round: &Round) -> Value {
+fn messages(round: &ModelRound) -> Value {
     let mut content: Vec<Value> = round.has_state.then(|| json!("STATE")).into_iter().collect();
     content.extend(round.text.iter().map(|text| json!({ "type": "text", "text": text })));
     content.extend(round.calls.iter().enumerate().map(|(at, (tool, text))| {
@@ -215,7 +219,7 @@ fn messages(round: &Round) -> Value {
     json!({ "model": "served", "content": content, "stop_reason": stop })
 }
 
-fn contents(round: &Round) -> Value {
+fn contents(round: &ModelRound) -> Value {
     let mut parts: Vec<Value> = round.text.iter().map(|text| json!({ "text": text })).collect();
     parts.extend(round.calls.iter().enumerate().map(|(at, (tool, text))| {
         let mut part = json!({ "functionCall": { "name": tool, "args": arguments(text) } });
@@ -227,7 +231,7 @@ fn contents(round: &Round) -> Value {
     json!({ "candidates": [{ "content": { "parts": parts }, "finishReason": "STOP" }], "modelVersion": "served" })
 }
 
-fn ollama(round: &Round) -> Value {
+fn ollama(round: &ModelRound) -> Value {
     let calls: Vec<Value> = round
         .calls
         .iter()

@@ -89,8 +89,9 @@ impl ToolsUser {
     pub(super) fn mend(&self, group: Option<&str>, tools: &[&str]) -> String {
         let Some(group) = group.filter(|group| refused_group(group).is_none()) else {
             return format!(
-                "no group is for that: `setfacl -m u:{}:r FILE` lets tools read a file",
-                self.name
+                "no group is for that: `setfacl -m u:{name}:r FILE` lets tools read a file, and `setfacl -m u:{name}:rx \
+                 FOLDER` a folder",
+                name = self.name
             );
         };
         match self.starter {

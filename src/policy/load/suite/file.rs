@@ -7,7 +7,7 @@ use super::powers::RawUse;
 use super::words::RawGroups;
 use crate::policy::load::error::{PolicyError, SourceFile, located};
 use crate::policy::load::origin::line_of;
-use crate::types::{Digest, limits};
+use crate::types::{Digest, limits, nearest, with_meant};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,11 +52,8 @@ impl Suite {
         for source in sources {
             suite.files.insert(source.name.clone(), Digest::sha256(source.text.as_bytes()));
             match toml::from_str::<RawSuite>(&source.text) {
-                Ok(file) => errors.extend(suite.add(source, file).err()),
-                Err(e) => {
-                    let offset = e.span().map(|span| span.start);
-                    errors.push(located(source, offset, e.message().to_owned()));
-                }
+                Ok(file) => errors.extend(suite.add(source, file)),
+                Err(first) => errors.extend(unread(source, &first)),
             }
         }
         if errors.is_empty() { Ok(suite) } else { Err(errors) }
@@ -90,42 +87,115 @@ impl Suite {
         self.files.iter().map(|(name, digest)| format!("{name} {digest}\n")).collect()
     }
 
-    fn add(&mut self, source: &SourceFile, file: RawSuite) -> Result<(), PolicyError> {
+    /// Adds what the file holds. Returns what is wrong with it.
+    fn add(&mut self, source: &SourceFile, file: RawSuite) -> Vec<PolicyError> {
+        let mut faults = Vec::new();
         let at = |raw: Range<usize>| CasePlace {
             file: source.name.clone(),
             line: line_of(&source.text, raw.start),
         };
-        let refuse = |raw: Range<usize>| move |reason: String| located(source, Some(raw.start), reason);
         for raw in file.case {
-            let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
-            self.cases.extend(cases.map_err(refuse(raw.span()))?);
-            self.check_length().map_err(refuse(raw.span()))?;
+            match raw.get_ref().cases(&at(raw.span()), &file.groups) {
+                Ok(cases) => self.cases.extend(cases),
+                Err(why) => faults.push(at_word(source, &raw.span(), why)),
+            }
+            if let Some(why) = self.too_long() {
+                faults.push(located(source, Some(raw.span().start), why));
+                return faults;
+            }
         }
         for raw in file.uses {
-            let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
-            self.uses.extend(cases.map_err(refuse(raw.span()))?);
-            self.check_length().map_err(refuse(raw.span()))?;
+            match raw.get_ref().cases(&at(raw.span()), &file.groups) {
+                Ok(cases) => self.uses.extend(cases),
+                Err(why) => faults.push(at_word(source, &raw.span(), why)),
+            }
+            if let Some(why) = self.too_long() {
+                faults.push(located(source, Some(raw.span().start), why));
+                return faults;
+            }
         }
         for raw in file.ask {
-            let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
-            self.asks.extend(cases.map_err(refuse(raw.span()))?);
-            self.check_length().map_err(refuse(raw.span()))?;
+            match raw.get_ref().cases(&at(raw.span()), &file.groups) {
+                Ok(cases) => self.asks.extend(cases),
+                Err(why) => faults.push(at_word(source, &raw.span(), why)),
+            }
+            if let Some(why) = self.too_long() {
+                faults.push(located(source, Some(raw.span().start), why));
+                return faults;
+            }
         }
         for raw in file.offered {
-            let lists = raw.get_ref().lists(&at(raw.span()), &file.groups);
-            self.offered.extend(lists.map_err(refuse(raw.span()))?);
-            self.check_length().map_err(refuse(raw.span()))?;
+            match raw.get_ref().lists(&at(raw.span()), &file.groups) {
+                Ok(cases) => self.offered.extend(cases),
+                Err(why) => faults.push(at_word(source, &raw.span(), why)),
+            }
+            if let Some(why) = self.too_long() {
+                faults.push(located(source, Some(raw.span().start), why));
+                return faults;
+            }
         }
-        Ok(())
+        faults
     }
 
     /// Lists multiply: a short file can ask for more cases than there is memory for.
-    fn check_length(&self) -> Result<(), String> {
-        match self.len() {
-            over if over > limits::POLICY_CASES_MAX => {
-                Err(format!("more than {} cases with this one", limits::POLICY_CASES_MAX))
-            }
-            _ => Ok(()),
-        }
+    fn too_long(&self) -> Option<String> {
+        let is_over = self.len() > limits::POLICY_CASES_MAX;
+        is_over.then(|| format!("more than {} cases with this one", limits::POLICY_CASES_MAX))
     }
+}
+
+/// Where a block of a test file begins.
+const BLOCKS: [&str; 5] = ["[[case]]", "[[use]]", "[[ask]]", "[[offered]]", "[groups]"];
+
+/// Blocks of a file that are looked at one by one, at most.
+const BLOCKS_MAX: usize = 500;
+
+/// What is wrong with a file that cannot be read, block by block: the first fault of each one. A
+/// fault that no block has alone is the file's, and is `first`.
+fn unread(source: &SourceFile, first: &toml::de::Error) -> Vec<PolicyError> {
+    let text = source.text.as_str();
+    let mut starts = vec![0];
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if BLOCKS.iter().any(|block| line.trim_start().starts_with(block)) {
+            starts.push(at);
+        }
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let faults = starts.iter().zip(ends).take(BLOCKS_MAX).flat_map(|(start, end)| {
+        // The block alone, at its own place in the file.
+        let blank = |char: char| if char == '\n' { "\n".to_owned() } else { " ".repeat(char.len_utf8()) };
+        let before: String = text.get(..*start).unwrap_or_default().chars().map(blank).collect();
+        let alone = SourceFile {
+            name: source.name.clone(),
+            text: before + text.get(*start..end).unwrap_or_default(),
+        };
+        match toml::from_str::<RawSuite>(&alone.text) {
+            Ok(file) => Suite::default().add(&alone, file),
+            Err(error) => vec![fault(source, error.span().map_or(*start, |span| span.start), &error)],
+        }
+    });
+    let faults: Vec<PolicyError> = faults.collect();
+    if !faults.is_empty() {
+        return faults;
+    }
+    vec![fault(source, first.span().map_or(0, |span| span.start), first)]
+}
+
+fn fault(source: &SourceFile, offset: usize, error: &toml::de::Error) -> PolicyError {
+    located(source, Some(offset), with_meant(error.message()))
+}
+
+/// A fault of the block that begins at `raw`, at the line of the word that the reason names, with
+/// the known word that was likely meant.
+fn at_word(source: &SourceFile, raw: &Range<usize>, reason: String) -> PolicyError {
+    let block = source.text.get(raw.start..).unwrap_or_default();
+    let block = block.get(..block.find("\n[[").unwrap_or(block.len())).unwrap_or_default();
+    let word = reason.split('`').nth(1).unwrap_or_default();
+    let at = block.find(&format!("\"{word}\"")).unwrap_or(0);
+    let known = reason.split_once("expected one of ").map(|(_, known)| known.split(", "));
+    let meant =
+        known.and_then(|known| nearest(word, known)).map(|meant| format!(": did you mean `{meant}`?"));
+    located(source, Some(raw.start + at), format!("{reason}{}", meant.unwrap_or_default()))
 }
