@@ -12,6 +12,8 @@ use super::calls::{ArgumentNames, WrittenCall, written_calls};
 use super::front::SERVICE;
 use super::source::RunbookTools;
 use crate::tools::{ProposedCall, ResourceSpec};
+use crate::types::json::parse_strict;
+use crate::types::limits;
 use serde_json::{Map, Value};
 
 /// A step: a call, and the operator's words about it.
@@ -134,7 +136,9 @@ impl RunbookStep {
 fn placed(call: &WrittenCall, tools: &RunbookTools<'_>) -> Result<WrittenCall, String> {
     let Some(manifest) = tools.catalog.find(&call.tool) else { return Ok(call.clone()) };
     let ResourceSpec::Path { argument } = &manifest.resource else { return Ok(call.clone()) };
-    let Ok(Value::Object(mut members)) = serde_json::from_str::<Value>(&call.arguments) else {
+    // As the catalog reads it: a name that is written twice is a mistake.
+    let arguments = parse_strict(call.arguments.as_bytes(), limits::JSON_DEPTH_MAX);
+    let Value::Object(mut members) = arguments.map_err(|e| format!("the arguments: {e}"))? else {
         return Ok(call.clone());
     };
     let Some(rest) = members.get(argument).and_then(Value::as_str).and_then(|path| path.strip_prefix('@'))

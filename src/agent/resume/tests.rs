@@ -170,8 +170,7 @@ fn a_run_that_is_cut_after_any_entry_makes_the_same_requests() {
     let why = |stored: &crate::ledger::Stored| {
         stored.payload::<ContextTrimPayload>().expect("a trim").why == TrimReason::Window
     };
-    let (near, refused): (Vec<_>, Vec<_>) = trims.iter().partition(|stored| why(stored));
-    assert!(!near.is_empty() && !refused.is_empty(), "{} near, {} refused", near.len(), refused.len());
+    assert!(trims.iter().any(why), "none of {} trims came near the window", trims.len());
 }
 
 /// Also after a refusal that proposes calls, which is in the conversation by its words.

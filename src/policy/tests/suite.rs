@@ -117,15 +117,23 @@ fn a_case_without_a_valid_call_fails() {
 #[test]
 fn a_list_of_tools_is_exact() {
     let offered = |tools: &str| format!("[[offered]]\nrole = \"operator\"\ntools = [{tools}]\n");
-    let reading = ["diff_files", "file_info", "largest_paths", "list_dir", "read_config", "read_file"];
+    let reading = [
+        "certificate_file",
+        "diff_files",
+        "file_info",
+        "largest_paths",
+        "list_dir",
+        "read_config",
+        "read_file",
+    ];
     let reading: Vec<String> = reading.map(|tool| format!("{tool:?}")).into();
     check(&offered(&format!("{}, \"tail_file\", \"search_files\"", reading.join(", "))), &[]);
     check(&format!("{}ceiling = [\"list_dir\", \"deploy\"]\n", offered("\"list_dir\"")), &[]);
     check(
         &offered(&format!("{}, \"deploy\"", reading.join(", "))),
         &[
-            "policies/tests/p.toml:1: offered: operator: expected [deploy, diff_files, file_info, largest_paths, \
-               list_dir, read_config, read_file], got [diff_files, file_info, largest_paths, list_dir, read_config, \
+            "policies/tests/p.toml:1: offered: operator: expected [certificate_file, deploy, diff_files, file_info, \
+               largest_paths, list_dir, read_config, read_file], got [certificate_file, diff_files, file_info, largest_paths, list_dir, read_config, \
                read_file, search_files, tail_file]: too many: search_files, tail_file; missing: deploy",
         ],
     );
@@ -137,13 +145,13 @@ fn an_invalid_case_is_refused_with_its_line() {
         ("[[case]]\nnam = 1\n", 2, "unknown field `nam`"),
         ("\n[[cases]]\n", 2, "unknown field `cases`"),
         ("[[case]\n", 1, ""),
-        (&case("expect = \"yes\""), 1, "unknown answer `yes`"),
+        (&case("expect = \"yes\""), 5, "unknown answer `yes`"),
         (&case("expect = \"deny\"\nrole2 = 1"), 6, "unknown field `role2`"),
-        (&case("expect = \"deny\"").replace("operator", "chef"), 1, "unknown role `chef`"),
+        (&case("expect = \"deny\"").replace("operator", "chef"), 3, "unknown role `chef`"),
         (&case("expect = \"deny\"\nasks = [\"x\"]"), 1, "`asks` needs"),
         (&case("expect = \"deny\"\ngroups = [\"x\"]"), 1, "name one"),
         (&case("expect = \"deny\"\nnow = \"noon\""), 1, "`noon` is not a time"),
-        (&case("expect = \"deny\"\nsource_ip = \"here\""), 1, "`here` is not an IP address"),
+        (&case("expect = \"deny\"\nsource_ip = \"here\""), 6, "`here` is not an IP address"),
         (&case("expect = \"deny\"\nresource = 5"), 6, "a string or a list of strings"),
         ("[[offered]]\nrole = \"viewer\"\ntools = []\ntool = 1\n", 4, "unknown field `tool`"),
     ] {
