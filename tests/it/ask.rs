@@ -47,8 +47,8 @@ fn a_key_in_the_environment_is_used() {
     assert!(asked["principal"].as_str().is_some_and(|by| by.starts_with("key:")), "{asked}");
 }
 
-/// The owner's own runs are listed, shown and sent again next to a server, without a key. Through the
-/// admin socket the list is of all users, so nothing is said of missing ones.
+/// The owner's own runs are listed, shown and sent again next to a server, without a key. Through
+/// the admin socket the list is of all users, so nothing is said of missing ones.
 #[test]
 fn the_owner_reads_own_runs_next_to_a_server() {
     let home = TestHome::init();
