@@ -189,7 +189,7 @@ fn unknown_key(key: &str, listed: &Value, why: &str) -> Fail {
     let words: Vec<String> = items.flat_map(|item| ["name", "id"].map(|name| word(item, name))).collect();
     match nearest(key, words.iter().map(String::as_str)) {
         Some(meant) => Fail::failed(format!("{why}, did you mean `{meant}`?")),
-        None => Fail::failed(format!("{why}: `par key list` shows the keys")),
+        None => Fail::failed(why),
     }
 }
 

@@ -273,13 +273,17 @@ fn health_tools_and_readiness_are_reported() {
     let names: Vec<&str> =
         tools["items"].as_array().expect("items").iter().filter_map(|t| t["name"].as_str()).collect();
     let all = [
+        "certificate_file",
         "connections",
         "deploy",
         "diff_files",
         "disk_io",
         "disk_usage",
+        "dns_lookup",
+        "failed_units",
         "file_info",
         "health_check",
+        "http_probe",
         "interfaces",
         "largest_paths",
         "list_dir",
@@ -289,8 +293,15 @@ fn health_tools_and_readiness_are_reported() {
         "process_list",
         "read_config",
         "read_file",
+        "recall",
         "search_files",
+        "service_list",
+        "service_status",
         "tail_file",
+        "tcp_probe",
+        "timer_list",
+        "tls_certificate",
+        "who_was_denied",
     ];
     assert_eq!(names, all);
     assert!(

@@ -45,7 +45,7 @@ fn a_home_is_copied_beside_its_server_and_restored_with_another_log() {
     assert!(told.contains("without the signing keys"), "{told}");
     assert_eq!(server.run(&kept, r#"list_dir(path="/var/log")"#).status, 200);
     // An existing folder is not written to.
-    home.expect(1, &["backup", folder]);
+    home.expect(2, &["backup", folder]);
     let _code = server.stop();
 
     let copied = files(Path::new(folder));

@@ -356,7 +356,7 @@ fn a_run_with_damaged_entries_is_shown_as_far_as_it_verifies() {
     assert!(body.contains("list_dir") && body.contains("call.decision"), "{body}");
 }
 
-/// The server hears of damage that a command reads in the files next to it.
+/// The server hears of what a command read in the files.
 #[test]
 fn what_a_command_reads_beside_the_server_makes_it_read_only() {
     let home = TestHome::init();

@@ -86,7 +86,7 @@ fn what_a_start_would_refuse_is_taken_back() {
         (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--read", "/proc"], "cannot be granted"),
         (vec!["tool", "new", "read", "--program", "/usr/bin/wc"], "a class of tools"),
         (vec!["tool", "new", "../x", "--program", "/usr/bin/wc"], "does not match"),
-        (vec!["tool", "new", "git_clone", "--program", "/usr/bin/wc"], "is shipped and disabled"),
+        (vec!["tool", "new", "git_clone", "--program", "/usr/bin/wc"], "is there and disabled"),
         // The shipped cases say that no viewer is offered a tool.
         (vec!["tool", "new", "mine", "--program", "/usr/bin/wc", "--role", "viewer"], "offered: viewer"),
         (

@@ -89,6 +89,7 @@ fn a_tour_that_is_not_seen_leaves_no_key() {
 fn a_reader_that_goes_away_ends_a_command_quietly() {
     let home = TestHome::init();
     home.expect(0, &["run", "health_check()"]);
+    let _key = home.key("one", "viewer");
     for args in [
         &["audit", "show"][..],
         &["--json", "audit", "show"],

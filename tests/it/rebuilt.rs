@@ -97,7 +97,8 @@ fn a_long_run_leaves_out_old_outputs_and_says_so() {
     let requests = house.model.requests();
     assert_eq!(requests.len(), 6);
     for request in &requests {
-        assert!(request.len() / 3 <= 29_500, "{} bytes", request.len());
+        // What the server counted last time, and a third of the bytes since.
+        assert!(request.len() / 3 <= 31_000, "{} bytes", request.len());
         assert!(request.contains("You are PAR") && request.contains("\"content\":\"go\""));
     }
     let last = requests.last().expect("one");

@@ -315,7 +315,7 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
     if request.get("action").is_none() {
         let reason = reason.unwrap_or_else(|| "its request was not recorded".to_owned());
         return Err(Fail::failed(format!(
-            "no rule decided entry {seq}, so nothing is there to explain: {reason}"
+            "no rule decided entry {seq}, so there is nothing to explain: {reason}"
         )));
     }
     let (answer, considered) = rules.bundle.explain_recorded(&rules.catalog, request).map_err(|e| {

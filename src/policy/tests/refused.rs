@@ -273,8 +273,8 @@ fn one_mistake_is_reported_once_with_its_fix() {
     check(&permit("principal, action, resource in PAR::Path::\"@log\""), "neither a plain", "`@logs`");
     check(&list("context.input.limit > 5"), "optional attribute", "context.input has limit");
     check(&list("context.input.lines > 5"), "`input.lines`", "par tool show");
-    let all = "@id(\"x\") forbid(principal, action, resource) when { context.input.path == \"/x\" };";
-    check(all, "`input.path`", "call_tool");
+    let all = "@id(\"x\") forbid(principal, action, resource) when { context.input.lines == 5 };";
+    check(all, "`input.lines`", "call_tool");
     check(&list("false"), "impossible", "exclude each other");
     check(
         "@id(\"x\") forbid(principal, action in PAR::Action::\"call_tool\", resource) when { context.call.source_ip.isLoopback() };",

@@ -151,7 +151,7 @@ fn an_invalid_case_is_refused_with_its_line() {
         (&case("expect = \"deny\"\nasks = [\"x\"]"), 1, "`asks` needs"),
         (&case("expect = \"deny\"\ngroups = [\"x\"]"), 1, "name one"),
         (&case("expect = \"deny\"\nnow = \"noon\""), 1, "`noon` is not a time"),
-        (&case("expect = \"deny\"\nsource_ip = \"here\""), 6, "`here` is not an IP address"),
+        (&case("expect = \"deny\"\nsource_ip = \"here\""), 1, "`here` is not an IP address"),
         (&case("expect = \"deny\"\nresource = 5"), 6, "a string or a list of strings"),
         ("[[offered]]\nrole = \"viewer\"\ntools = []\ntool = 1\n", 4, "unknown field `tool`"),
     ] {

@@ -85,7 +85,7 @@ const fn row(number: u32, attempt: &'static str, by: By, expect: Expect, layer: 
 
 const SWAPS: &str = "src/sandbox/tests/objects.rs::refuses_a_swapped_object";
 const FRONT_DIES: &str = "src/sandbox/tests/life.rs::dies_with_its_front";
-const ONE_ELEMENT: &str = "src/launcher/child/init.rs::one_element_per_argument_and_no_flags";
+const ONE_ELEMENT: &str = "src/tools/manifest/argv.rs::one_element_per_argument_and_no_flags";
 const NO_VERSION: &str = "tests/it/jobs.rs::an_invalid_version_is_an_invalid_call";
 const MANIFESTS: &str = "src/tools/tests.rs::an_impossible_manifest_is_refused_with_its_line";
 

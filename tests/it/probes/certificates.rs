@@ -236,7 +236,7 @@ fn certificates_in_a_file_are_judged_and_keys_stay_there() {
     std::fs::write(below("large.pem"), vec![b'x'; 600 << 10]).expect("written");
     for (name, why) in [
         ("key.pem", "there is no certificate"),
-        ("words.txt", "there is no certificate"),
+        ("words.txt", "the certificate cannot be read"),
         ("half.pem", "there is no certificate"),
         ("broken.pem", "the certificate cannot be read"),
         ("large.pem", "larger than"),
