@@ -11,8 +11,8 @@
 //! `error` is why a query cannot be parsed · `tokens` cuts texts into words · `term` is one term of
 //! a query · `filter` is a query · `scan` searches the ledger alone · `told` is one line for an
 //! entry, for people · `named` are keys and users that a query names · `index_row` and `index_file`
-//! are index.db, with `counts` by time and `run_lines` of its runs · `index` keeps it · `search` uses it · `indexer` is the thread that
-//! follows the ledger.
+//! are index.db, with `counts` by time and `run_lines` of its runs · `index` keeps it · `search`
+//! uses it · `indexer` is the thread that follows the ledger.
 
 mod error;
 mod tokens;

@@ -1,7 +1,7 @@
 //! The crates llm-dialect and llmwire as oracles. A server takes PAR's requests on three wires.
 //! Both crates read each request, and must find the same conversation and the same tools in it,
-//! whatever the wire. The answer is one chat completion, which llmwire converts to the wire that was asked
-//! on, whole or as a stream cut into small pieces.
+//! whatever the wire. The answer is one chat completion, which llmwire converts to the wire that
+//! was asked on, whole or as a stream cut into small pieces.
 
 use crate::par::Home;
 use llm_dialect::dialect::{anthropic, deflate, openai_chat, openai_responses};
