@@ -200,6 +200,9 @@ pub struct LedgerRange {
     /// every entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
+    /// Entries in this range that do not verify: what they say of the run is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<u64>,
 }
 
 /// A tool, for a principal that may use it.

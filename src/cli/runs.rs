@@ -1,8 +1,8 @@
 //! `par runs`: runs as a server or the files of a home have them.
 
 use super::exit::{self, Fail};
-use super::remote::Server;
-use super::table::{Cell, Column, Screen, Sheet, span};
+use super::remote::{Server, managed};
+use super::table::{Cell, Column, Screen, Sheet, Tone, span};
 use super::{compose, local, query, reply, show};
 use crate::agent::{self, RunQuery, RunReply, RunRequest, RunStatus};
 use crate::auth::{self, Role};
@@ -10,7 +10,7 @@ use crate::config::{Config, Home};
 use crate::gate::Approval;
 use crate::http::admin::{self, Operation};
 use crate::ledger::payload::RunRequestPayload;
-use crate::ledger::{Filter, Index, KeysBy, Ledger};
+use crate::ledger::{Filter, Index, KeysBy, Ledger, ReadError};
 use crate::policy::Door;
 use crate::types::{RunId, limits, text};
 use clap::{Args, Subcommand};
@@ -70,6 +70,9 @@ const MAYBE_MORE: &str = "par: these are the runs that you may read through `par
 /// Where runs are read from.
 enum RunSource {
     Server(Box<Server>),
+    /// A server that is reached through `par.sock`, whose admin socket this user may use: it shows
+    /// the runs of all users.
+    Managed(Box<Server>, Box<Home>),
     /// The server of a home behind `par.sock`, and the folder of its data: approvals are read
     /// through the admin socket there.
     Asking(Box<Server>, PathBuf),
@@ -93,7 +96,9 @@ impl ServerPlace {
             return Ok(RunSource::Server(Box::new(Server::at(&url)?.checked()?)));
         }
         if let Some(server) = Server::of_home(&home)? {
+            let is_manager = server.is_ask_socket() && managed::is_manager(&home);
             return Ok(match server.is_ask_socket() {
+                true if is_manager => RunSource::Managed(Box::new(server), Box::new(home)),
                 true => RunSource::Asking(Box::new(server), home.data),
                 false => RunSource::Server(Box::new(server)),
             });
@@ -117,6 +122,7 @@ impl RunList {
             RunSource::Server(server) | RunSource::Asking(server, _) => {
                 self.on_server(&server, status, &words)?
             }
+            RunSource::Managed(_, home) => self.managed(&home, status, &words)?,
             RunSource::Files(config, ledger) => {
                 query::check_tools(ledger.reader(), &filter)?;
                 let index = if filter.is_empty() { None } else { Some(index(&config)?) };
@@ -139,6 +145,24 @@ impl RunList {
             }
         }
         Ok(exit::OK)
+    }
+
+    fn managed(&self, home: &Home, status: Option<RunStatus>, words: &str) -> Result<Vec<Value>, Fail> {
+        let (mut rows, mut after) = (Vec::new(), Value::Null);
+        while rows.len() < self.limit {
+            let limit = (self.limit - rows.len()).min(limits::PAGE_ROWS_MAX);
+            let status = status.map(RunStatus::as_str);
+            let asked = json!({ "query": words, "status": status, "after": after, "limit": limit });
+            let mut page = managed::runs(home, asked)?;
+            if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+                rows.extend(items);
+            }
+            after = page.get("next").cloned().unwrap_or_default();
+            if after.is_null() {
+                break;
+            }
+        }
+        Ok(rows)
     }
 
     fn on_server(&self, server: &Server, status: Option<RunStatus>, words: &str) -> Result<Vec<Value>, Fail> {
@@ -223,7 +247,7 @@ impl One {
         }
         let source = self.place.open(home)?;
         let rows = match &source {
-            RunSource::Server(server) | RunSource::Asking(server, _) => {
+            RunSource::Server(server) | RunSource::Managed(server, _) | RunSource::Asking(server, _) => {
                 let page = server.ask("/runs?limit=1", None)?;
                 page.get("items").cloned().unwrap_or_default()
             }
@@ -249,9 +273,10 @@ impl One {
     fn show(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         let (id, source) = self.find(home)?;
         let found = source.find(&id)?;
+        let code = if is_whole(&found) { exit::OK } else { exit::UNVERIFIED };
         if is_json {
             show::json(&found)?;
-            return Ok(exit::OK);
+            return Ok(code);
         }
         let asked = source.asked(&id, &found)?;
         let screen = Screen::stdout();
@@ -275,18 +300,24 @@ impl One {
             let range = format!("{} to {}: par audit show run:{id}", ledger.first, ledger.last);
             put("entries", range.into());
         }
+        put("damage", Cell::from(damage(&found)).toned(Tone::Bad));
         head.print(&screen)?;
         show::line("")?;
         reply::body(&found)?;
-        Ok(exit::OK)
+        Ok(code)
     }
 
     fn rerun(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         let (id, source) = self.find(home)?;
         let message = source.message(&id)?;
-        let tools = source.find(&id)?.ceiling;
+        let found = source.find(&id)?;
+        if !is_whole(&found) {
+            // What is left out may be what narrowed the run.
+            return Err(Fail::new(exit::UNVERIFIED, format!("{id}: {}", damage(&found))));
+        }
+        let tools = found.ceiling;
         match source {
-            RunSource::Server(server) | RunSource::Asking(server, _) => {
+            RunSource::Server(server) | RunSource::Managed(server, _) | RunSource::Asking(server, _) => {
                 let body = json!({ "message": message, "tools": tools });
                 reply::print(&server.run("/agent/run", &body)?, is_json)
             }
@@ -310,6 +341,7 @@ impl RunSource {
                 let found = server.ask(&format!("/runs/{id}"), None)?;
                 serde_json::from_value(found).map_err(Fail::failed)
             }
+            Self::Managed(_, home) => serde_json::from_value(managed::run(home, id)?).map_err(Fail::failed),
             Self::Files(_, ledger) => agent::find_run(ledger, id, |_| true)
                 .map_err(|e| Fail::new(exit::UNVERIFIED, e))?
                 .ok_or_else(|| Fail::failed(format!("{id} is not in the ledger"))),
@@ -324,11 +356,17 @@ impl RunSource {
                     server.ask(&format!("/runs?limit=1&q={}", query::encoded(&format!("run:{id}"))), None)?;
                 Ok(page.pointer("/items/0").cloned().unwrap_or_default())
             }
+            Self::Managed(_, home) => {
+                let page = managed::runs(home, json!({ "query": format!("run:{id}"), "limit": 1 }))?;
+                Ok(page.pointer("/items/0").cloned().unwrap_or_default())
+            }
             Self::Files(config, ledger) => {
-                let damaged = |e: crate::ledger::ReadError| Fail::new(exit::UNVERIFIED, e);
                 let first = found.ledger.as_ref().map_or(0, |ledger| ledger.first);
-                let Some(stored) = ledger.reader().entry(first).map_err(damaged)? else {
-                    return Ok(Value::Null);
+                let stored = match ledger.reader().entry(first) {
+                    // The run itself says that this entry is damaged.
+                    Ok(None) | Err(ReadError::Damaged(..)) => return Ok(Value::Null),
+                    Ok(Some(stored)) => stored,
+                    Err(e) => return Err(Fail::new(exit::UNVERIFIED, e)),
                 };
                 let names = auth::key_names_of(&compose::files(config));
                 let wall = stored.header.u64("wall_us").map(|us| crate::types::clock::Wall(us).rfc3339());
@@ -346,7 +384,7 @@ impl RunSource {
         let found = self.find(id)?;
         let asked = self.asked(id, &found)?;
         let shown = asked.get("message").and_then(Value::as_str);
-        let (Self::Server(server) | Self::Asking(server, _)) = self else {
+        let (Self::Server(server) | Self::Managed(server, _) | Self::Asking(server, _)) = self else {
             return shown
                 .map(str::to_owned)
                 .ok_or_else(|| Fail::failed(format!("the message of {id} was erased")));
@@ -389,6 +427,7 @@ impl RunSource {
                     Err(fail) if fail.code == exit::DENIED => return Ok(found),
                     page => page?,
                 },
+                Self::Managed(_, home) => managed::approvals(home, after)?,
                 // A user whom the socket refuses sees the run without its approvals.
                 Self::Asking(_, data) => {
                     let asked = json!({ "op": Operation::ApprovalList.as_str(), "after": after });
@@ -410,6 +449,20 @@ impl RunSource {
         }
         Ok(found)
     }
+}
+
+/// Whether every entry of the run verifies.
+fn is_whole(found: &RunReply) -> bool {
+    found.ledger.as_ref().is_none_or(|ledger| ledger.damaged.is_empty())
+}
+
+/// The damaged entries of a run, as one line; empty without any.
+fn damage(found: &RunReply) -> String {
+    let damaged = found.ledger.as_ref().map(|ledger| ledger.damaged.as_slice()).unwrap_or_default();
+    let Some(first) = damaged.first() else { return String::new() };
+    let all: Vec<String> = damaged.iter().map(u64::to_string).collect();
+    let what = if all.len() == 1 { "this entry does" } else { "these entries do" };
+    format!("{what} not verify: {}; what they say is left out: par audit show {first}", all.join(", "))
 }
 
 /// An approval with the person who answered it.

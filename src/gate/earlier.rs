@@ -80,7 +80,10 @@ impl Gate {
             if refused.is_some() {
                 let until = minute(Wall(at.saturating_add(limits::APPROVAL_REFUSAL_MS * 1_000)));
                 let (who, at) = (refuser(&answer), minute(Wall(at)));
-                return Ok(Some(format!("refused by {who} at {at}; this holds until {until}")));
+                return Ok(Some(format!(
+                    "refused by {who} at {at}; this holds until {until} for whoever asked: if the refusal was a \
+                     mistake, another user can ask for the same call now"
+                )));
             }
         }
         Ok(None)

@@ -427,3 +427,26 @@ fn a_list_of_runs_counts_their_calls_without_a_server_too() {
     let found = home.expect(0, &["runs", "list", "shadow", "--json"]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(found.trim()).expect("JSON"), rows[1]);
 }
+
+/// The stranger's stumble 10: next to a server, the owner of the home saw only own runs. The admin
+/// socket shows the runs of all users; it still runs nothing.
+#[test]
+fn the_owner_of_a_home_sees_the_runs_of_all_users_beside_its_server() {
+    let home = TestHome::init();
+    home.expect(0, &["run", "list_dir(/var/log)"]);
+    let key = home.expect(0, &["key", "create", "olga", "--role", "operator", "--user", "olga"]);
+    let server = home.serve();
+    let run =
+        server.run(key.trim(), "read_file(/etc/shadow)").json()["run"].as_str().expect("run").to_owned();
+    let listed = home.par(&["runs", "list"]);
+    let (shown, note) = (text(&listed.stdout), text(&listed.stderr));
+    assert!(shown.contains(&run) && shown.lines().count() == 3 && note.is_empty(), "{shown}{note}");
+    let found = home.expect(0, &["runs", "list", "key:olga", "--json"]);
+    assert!(found.lines().count() == 1 && found.contains(&run), "{found}");
+    let card = home.expect(0, &["runs", "show", &run]);
+    assert!(card.contains("olga") && card.contains("read_file"), "{card}");
+    let wrong = home.par(&["runs", "list", "kind:nonsense"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+    let gone = home.par(&["runs", "show", "run_01JD0000000000000000000000"]);
+    assert!(gone.status.code() == Some(1) && text(&gone.stderr).contains("no run has this id"), "{gone:?}");
+}

@@ -313,6 +313,49 @@ fn the_files_are_read_too(home: &TestHome, asked: u64) {
     std::fs::remove_file(&file).expect("removed");
 }
 
+/// A run with damaged entries is shown as far as it verifies, on every surface, and the damaged
+/// entry is named: no error in its place, and no empty page.
+#[test]
+fn a_run_with_damaged_entries_is_shown_as_far_as_it_verifies() {
+    let home = TestHome::init();
+    home.expect(0, &["run", "list_dir(/var/log); read_file(/etc/shadow)"]);
+    let seq = |kind: &str| home.entries(&[&format!("kind:{kind}")])[0]["seq"].as_u64().expect("seq");
+    let (result, reply) = (seq("call.result"), seq("run.reply"));
+    let run = home.entries(&["kind:run.reply"])[0]["run"].as_str().expect("run").to_owned();
+    let viewer = home.key("sees", "viewer");
+    flip(&home.path("data/ledger.db"), reply);
+    flip(&home.path("data/ledger.db"), result);
+    let shown = home.expect(5, &["runs", "show", &run]);
+    for words in [
+        "status   done",
+        "list_dir",
+        "read_file",
+        &format!("these entries do not verify: {result}, {reply}"),
+        &format!("par audit show {result}"),
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let again = home.par(&["runs", "rerun", &run]);
+    assert_eq!(again.status.code(), Some(5), "{}", text(&again.stderr));
+
+    let server = home.serve();
+    let answer = server.get(&viewer, &format!("/runs/{run}"));
+    assert_eq!(answer.status, 200, "{}", text(&answer.body));
+    let told = answer.json();
+    assert_eq!(told["ledger"]["damaged"], json!([result, reply]), "{told}");
+    assert_eq!((&told["status"], &told["said_by"]), (&json!("done"), &json!("par")), "{told}");
+    assert_eq!(told["steps"].as_array().map(Vec::len), Some(2), "{told}");
+    let login = log_in(&server, &viewer);
+    let page = server.send("GET", &format!("/ui/runs/{run}"), &login, b"");
+    let body = text(&page.body);
+    assert_eq!(page.status, 200, "{body}");
+    for seq in [result, reply] {
+        let words = format!("<a href=\"/ui/audit/{seq}\">Entry {seq}</a> does not verify");
+        assert!(body.contains(&words), "{words}: {body}");
+    }
+    assert!(body.contains("list_dir") && body.contains("call.decision"), "{body}");
+}
+
 /// The server hears of what a command read in the files.
 #[test]
 fn what_a_command_reads_beside_the_server_makes_it_read_only() {

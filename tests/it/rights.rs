@@ -53,7 +53,8 @@ fn doctor_names_what_tools_may_not_read_and_what_mends_it() {
     }
     let (home, file) = home();
     assert!(!call(&home, &file), "it was readable before");
-    let found = rights(&home);
+    // What other tools may not read depends on the host.
+    let found: Vec<_> = rights(&home).into_iter().filter(|(_, says)| says.contains("read_file")).collect();
     let [(level, says)] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(level, "warn");
     let (name, line) = (file.display().to_string(), "groups = [\"adm\"]");
@@ -70,7 +71,7 @@ fn doctor_names_what_tools_may_not_read_and_what_mends_it() {
         let text = std::fs::read_to_string(&manifest).expect("manifest");
         std::fs::write(&manifest, text.replace("[sandbox]", &format!("[sandbox]\n{line}"))).expect("written");
     }
-    assert_eq!(rights(&home).iter().map(|(level, _)| level.as_str()).collect::<Vec<_>>(), ["ok"]);
+    assert!(!rights(&home).iter().any(|(_, says)| says.contains("read_file")), "{:?}", rights(&home));
     assert!(call(&home, &file), "with the group");
     let results = home.entries(&["kind:call.result", "status:ok"]);
     let seq = results.iter().filter_map(|entry| entry["seq"].as_u64()).max().expect("a result");

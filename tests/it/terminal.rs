@@ -2,7 +2,7 @@
 
 use crate::approval::People;
 use crate::support::{TestHome, text, until};
-use nix::pty::openpty;
+use nix::pty::{Winsize, openpty};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -70,6 +70,68 @@ fn what_was_typed_ahead_approves_nothing() {
     assert_eq!(child.wait().expect("ends").code(), Some(1), "{screen}");
     assert!(screen.contains("not approved"), "{screen}");
     assert_eq!(people.state(&server, &approval), "pending");
+}
+
+/// The stranger's stumble 27, with law L5: on a terminal of 20 lines a long card is shown page by
+/// page. The question for the digest comes only after the last page, next to the call again; a
+/// person who ends before has answered nothing.
+#[test]
+fn a_long_card_is_shown_to_its_end_before_it_can_be_answered() {
+    let home = TestHome::empty();
+    home.expect(0, &["init", "--people", "one"]);
+    home.expect(4, &["run", r#"deploy(project="demo", version="1.0.1")"#]);
+    let open = pending(&home);
+    let id = open[0]["id"].as_str().expect("id");
+    let size = Winsize { ws_row: 20, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let run = |args: &[&str], answers: &[(&str, &str)]| {
+        let pty = openpty(&size, None).expect("a pseudo-terminal");
+        let end = || Stdio::from(pty.slave.try_clone().expect("descriptor"));
+        let mut command = home.command(args);
+        let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("par starts");
+        drop((command, pty.slave));
+        let (mut master, mut seen, mut chunk) = (File::from(pty.master), Vec::new(), [0_u8; 4096]);
+        let mut from = 0;
+        while let Ok(read) = master.read(&mut chunk)
+            && read > 0
+        {
+            seen.extend_from_slice(&chunk[..read]);
+            let screen = text(&seen);
+            let asked = answers.iter().find_map(|(prompt, keys)| {
+                screen.get(from..).filter(|new| new.contains(prompt)).map(|_| *keys)
+            });
+            if let Some(keys) = asked {
+                from = screen.len();
+                master.write_all(keys.as_bytes()).expect("typed");
+            }
+        }
+        (child.wait().expect("ends").code(), text(&seen).replace("\r\n", "\n"))
+    };
+    let more = "Enter shows more";
+    let (code, screen) = run(&["approval", "approve", id], &[(more, "q\n")]);
+    assert!(code == Some(1) && screen.contains("was not shown to its end"), "{screen}");
+    assert!(!screen.contains(PROMPT), "{screen}");
+    assert_eq!(pending(&home).len(), 1, "nothing was answered");
+    let (code, screen) = run(&["approval", "approve", id], &[(more, "\n"), (PROMPT, "zzzz\n")]);
+    assert!(code == Some(1) && screen.contains("not approved"), "{code:?} {screen}");
+    assert!(screen.matches(more).count() > 2, "{screen}");
+    let script = open[0]["shown"]["script"]["text"].as_str().expect("script");
+    let folded = screen.replace("\n  > ", "");
+    for line in script.lines().filter(|line| !line.trim().is_empty()) {
+        assert!(folded.contains(line), "{line} is missing: {screen}");
+    }
+    let at_end = screen.rfind("card       ").expect("the digest");
+    assert!(screen.get(at_end..).is_some_and(|end| end.contains("tool       deploy")), "{screen}");
+
+    // `show` is short on a terminal, and has no digest to answer with; `--full` has.
+    let card = open[0]["card"].as_str().expect("card");
+    let (_, short) = run(&["approval", "show", id], &[]);
+    assert!(short.contains("are left out here") && !short.contains(card), "{short}");
+    let (_, full) = run(&["approval", "show", id, "--full"], &[]);
+    assert!(full.contains(card) && !full.contains("are left out here"), "{full}");
+
+    let digits = format!("{}\n", home.card(id));
+    let (code, screen) = run(&["approval", "approve", id], &[(more, "\n"), (PROMPT, &digits)]);
+    assert!(code == Some(0) && screen.contains("granted"), "{code:?} {screen}");
 }
 
 fn pending(home: &TestHome) -> Vec<Value> {

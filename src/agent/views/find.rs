@@ -12,6 +12,7 @@ use crate::types::{
 };
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Returns a run whose owner `sees` accepts. A run that has not ended is built from its entries.
 /// `size`, `root` and `checkpoint` are always those of the current ledger.
@@ -22,29 +23,99 @@ pub fn find(
 ) -> Result<Option<RunReply>, ReadError> {
     let row = ledger.state(|state| {
         state
-            .prepare_cached("SELECT owner, first_seq, reply_seq FROM run WHERE id = ?1")?
+            .prepare_cached("SELECT owner, first_seq, reply_seq, status FROM run WHERE id = ?1")?
             .query_row([run.as_str()], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?))
+                let (first, reply) = (row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?);
+                Ok((row.get::<_, String>(0)?, first, reply, row.get::<_, String>(3)?))
             })
             .optional()
     })?;
-    let Some((owned_by, first, reply)) = row else { return Ok(None) };
+    let Some((owned_by, first, reply, status)) = row else { return Ok(None) };
     if !sees(&owned_by) {
         return Ok(None);
     }
     let number = |seq: i64| u64::try_from(seq).unwrap_or(0);
     let first = number(first);
+    let mut entries = RunEntries { ledger, run, first, damaged: BTreeSet::new() };
     let mut found = match reply.map(number) {
-        Some(seq) => ended(ledger, run, first, seq)?,
-        None => from_entries(ledger, run, first)?,
+        Some(seq) => match ended(&mut entries, seq) {
+            Err(ReadError::Damaged(..)) => without_reply(&mut entries, seq, &status)?,
+            ended => ended?,
+        },
+        None => from_entries(&mut entries)?,
     };
     if found.status == RunStatus::Waiting && !waits_for_a_person(ledger, run)? {
-        found = RunReply { answer: None, ..from_entries(ledger, run, first)? };
+        found = RunReply { answer: None, ..from_entries(&mut entries)? };
     }
     let (head, checkpoint) = (ledger.head(), ledger.checkpoint().map(|note| note.to_string()));
     let last = reply.map_or(head.size.saturating_sub(1), number);
-    found.ledger = Some(LedgerRange { first, last, size: head.size, root: head.root.hex(), checkpoint });
+    let damaged = entries.damaged(last)?;
+    let (size, root) = (head.size, head.root.hex());
+    found.ledger = Some(LedgerRange { first, last, size, root, checkpoint, damaged });
     Ok(Some(found))
+}
+
+/// Entries among which damaged ones are looked for, once damage is known: few runs have as many.
+const LOOKED_AT_MAX: usize = 4_096;
+
+/// The entries of a run as they are read. Damage to one does not hide the others.
+struct RunEntries<'a> {
+    ledger: &'a Ledger,
+    run: &'a RunId,
+    first: u64,
+    damaged: BTreeSet<u64>,
+}
+
+impl RunEntries<'_> {
+    /// The headers of the run, from its request on; those that do not verify are left out.
+    fn headers(&mut self) -> Result<Vec<Header>, ReadError> {
+        let (filter, (entries_max, scan_max)) = (Filter::field("run", self.run.as_str()), bounds());
+        let reader = self.ledger.reader();
+        let (headers, _) = reader.listed(&filter, self.first, Order::Ascending, entries_max, scan_max)?;
+        if headers.first().is_none_or(|header| header.seq != self.first) {
+            self.damaged.insert(self.first);
+        }
+        Ok(headers)
+    }
+
+    fn read(&mut self, seq: u64) -> Result<Option<Stored>, ReadError> {
+        match self.ledger.reader().entry(seq) {
+            Err(ReadError::Damaged(seq, _)) => {
+                self.damaged.insert(seq);
+                Ok(None)
+            }
+            read => read,
+        }
+    }
+
+    /// The entries up to `last` that do not verify: those that were met, and once the ledger is
+    /// known to be damaged, all of them.
+    fn damaged(mut self, last: u64) -> Result<Vec<u64>, ReadError> {
+        let reader = self.ledger.reader();
+        let is_known = self.ledger.damage().is_some() || reader.met_damage().is_some();
+        if is_known || !self.damaged.is_empty() {
+            for seq in (self.first..=last).take(LOOKED_AT_MAX) {
+                if let Err(ReadError::Damaged(seq, _)) = reader.entry(seq) {
+                    self.damaged.insert(seq);
+                }
+            }
+        }
+        Ok(self.damaged.into_iter().collect())
+    }
+}
+
+/// A run whose reply does not verify: its status as state.db has it, and its other entries.
+fn without_reply(entries: &mut RunEntries<'_>, reply: u64, status: &str) -> Result<RunReply, ReadError> {
+    entries.damaged.insert(reply);
+    let unknown = || ReadError::Damaged(reply, format!("state.db has the status `{status}` for its run"));
+    Ok(RunReply {
+        status: RunStatus::parse(status).ok_or_else(unknown)?,
+        answer: Some(format!(
+            "entry {reply}, the reply of this run, does not verify; the steps come from their own entries"
+        )),
+        said_by: Some(AnswerBy::Par),
+        ..from_entries(entries)?
+    })
 }
 
 /// Whether an approval of the run is open. A waiting run without one is about to resume.
@@ -55,7 +126,8 @@ fn waits_for_a_person(ledger: &Ledger, run: &RunId) -> Result<bool, ReadError> {
 
 /// The recorded reply, if the entry is the one that state.db names. If it was erased or is longer
 /// than a payload may be, the reply is built from the run's other entries.
-fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply, ReadError> {
+fn ended(entries: &mut RunEntries<'_>, seq: u64) -> Result<RunReply, ReadError> {
+    let RunEntries { ledger, run, .. } = *entries;
     let damaged = |what: &str| ReadError::Damaged(seq, what.to_owned());
     let stored = ledger.reader().entry(seq)?.ok_or_else(|| damaged("the run's reply is missing"))?;
     if stored.header.str("run") != Some(run.as_str()) {
@@ -76,16 +148,20 @@ fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply,
         status: serde_json::from_value(status).map_err(unreadable)?,
         answer: Some(answer.to_owned()),
         said_by: Some(AnswerBy::Par),
-        ..from_entries(ledger, run, first)?
+        ..from_entries(entries)?
     })
+}
+
+/// How many entries a run may have, and among how many they can lie.
+fn bounds() -> (usize, usize) {
+    // A run has a bounded number of entries, and so have the runs that may be active with it.
+    let entries_max = 4 * limits::CALLS_PER_RUN_MAX as usize * limits::MODEL_ROUNDS_MAX as usize;
+    (entries_max, entries_max * limits::RUNS_RUNNING_MAX)
 }
 
 /// The headers of a run, from its request on.
 fn headers(ledger: &Ledger, run: &RunId, first: u64) -> Result<Vec<Header>, ReadError> {
-    let filter = Filter::field("run", run.as_str());
-    // A run has a bounded number of entries, and so have the runs that may be active with it.
-    let entries_max = 4 * limits::CALLS_PER_RUN_MAX as usize * limits::MODEL_ROUNDS_MAX as usize;
-    let scan_max = entries_max * limits::RUNS_RUNNING_MAX;
+    let (filter, (entries_max, scan_max)) = (Filter::field("run", run.as_str()), bounds());
     let (headers, _) = ledger.reader().headers(&filter, first, Order::Ascending, entries_max, scan_max)?;
     Ok(headers)
 }
@@ -115,8 +191,8 @@ pub(in crate::agent) fn unanswered(ledger: &Ledger, run: &RunId, first: u64) -> 
 }
 
 /// A run without a reply: its steps, built from their entries.
-fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, ReadError> {
-    let headers = headers(ledger, run, first)?;
+fn from_entries(entries: &mut RunEntries<'_>) -> Result<RunReply, ReadError> {
+    let (headers, run, first) = (entries.headers()?, entries.run, entries.first);
     let session = headers.iter().find_map(|header| SessionId::parse(header.str("session")?));
     let mut reply = RunReply {
         run: run.clone(),
@@ -135,11 +211,11 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
     for header in &headers {
         match header.known_kind() {
             Some(Kind::RunRequest) => {
-                let asked = ledger.reader().entry(header.seq)?.and_then(|stored| stored.payload());
+                let asked = entries.read(header.seq)?.and_then(|stored| stored.payload());
                 reply.ceiling = asked.map(|asked: RunRequestPayload| asked.ceiling).unwrap_or_default();
             }
             Some(Kind::ModelReply) => {
-                let stored = ledger.reader().entry(header.seq)?;
+                let stored = entries.read(header.seq)?;
                 let said = stored.and_then(|stored| stored.payload::<ModelReplyPayload>());
                 let tokens = said.as_ref().map_or((0, 0), |said| (said.input_tokens, said.output_tokens));
                 reply.usage.add(tokens.0, tokens.1);
@@ -148,18 +224,18 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
                     .extend(said.and_then(|said| said.named).filter(|name| name != ModelSink::DEFAULT));
             }
             Some(Kind::CallDecision) => {
-                let stored = ledger.reader().entry(header.seq)?;
+                let stored = entries.read(header.seq)?;
                 if let Some(step) = stored.as_ref().and_then(decided) {
                     put(&mut reply.steps, step);
                 }
             }
             Some(Kind::ApprovalRefuse) => {
-                if let Some(stored) = ledger.reader().entry(header.seq)? {
+                if let Some(stored) = entries.read(header.seq)? {
                     refuse(&mut reply.steps, &stored);
                 }
             }
             Some(Kind::CallResult) => {
-                if let Some(stored) = ledger.reader().entry(header.seq)? {
+                if let Some(stored) = entries.read(header.seq)? {
                     settle(&mut reply.steps, &stored);
                 }
             }

@@ -31,5 +31,6 @@ pub(in crate::agent) fn range(first: u64, receipt: &Receipt) -> LedgerRange {
         size: head.size,
         root: head.root.hex(),
         checkpoint: receipt.checkpoint().map(str::to_owned),
+        damaged: Vec::new(),
     }
 }

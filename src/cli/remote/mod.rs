@@ -8,6 +8,7 @@
 //! * `known`: the logs that a caller knows
 //! * `server`: requests to a server; `live_run`: a run, as it happens
 //! * `home`: the server of a home
+//! * `managed`: the runs of all users
 //! * `check`: checks a server's log against the known one
 
 pub(super) mod known;
@@ -15,6 +16,7 @@ mod server;
 mod live_run;
 mod home;
 mod check;
+pub(super) mod managed;
 
 pub(super) use home::{HomeServer, url};
 pub(super) use server::{Server, post};

@@ -64,6 +64,7 @@ impl Serving {
             authority: self.authority.clone(),
             agent: self.agent.clone(),
             links: app.links.clone(),
+            index: self.index.clone(),
             reloader: self.reloader.clone(),
         };
         let admin = tokio::spawn(admin.serve(room, raised(stopping.clone())));

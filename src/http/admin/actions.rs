@@ -3,6 +3,7 @@
 use super::answering;
 use super::failure::{Failure, failed, known, text};
 use super::room::Room;
+use super::runs;
 use super::words::{FailureCode, Operation};
 use crate::agent::Agent;
 use crate::auth::{Admitted, NewKey, Principal, Role};
@@ -52,6 +53,9 @@ pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>
                 text(asked, "key")?.ok_or_else(|| Failure::new(FailureCode::Invalid, "`key` is missing"))?;
             let power: Granted = holding(Power::KeyManage)?;
             Ok(json!({ "view": authority.revoke(principal, key, Some(power.record())).await? }))
+        }
+        Some(operation @ (Operation::RunList | Operation::RunShow)) => {
+            runs::act(room, principal, operation, asked).await
         }
         Some(
             operation @ (Operation::ApprovalList

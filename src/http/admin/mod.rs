@@ -1,5 +1,5 @@
-//! `data/admin.sock`: users of this host create and revoke keys, answer approvals, erase payloads
-//! and reload rules while the server runs. It cannot start runs.
+//! `data/admin.sock`: users of this host create and revoke keys, read runs, answer approvals, erase
+//! payloads and reload rules while the server runs. It cannot start runs.
 //!
 //! A connection carries one JSON object on one line in each direction. The kernel supplies the
 //! peer's uid, and `data/admin.token` supplies the token; both must be right. The response is
@@ -15,6 +15,7 @@
 //! * `failure`: why an operation failed
 //! * `room`: what the operations work on
 //! * `answering`: the operations on approvals
+//! * `runs`: the operations on runs
 //! * `actions`: the other operations
 //! * `socket`: the server
 
@@ -23,6 +24,7 @@ mod client;
 mod failure;
 mod room;
 mod answering;
+mod runs;
 mod actions;
 mod socket;
 

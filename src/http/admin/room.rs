@@ -2,7 +2,9 @@
 
 use crate::agent::Agent;
 use crate::auth::{Authority, LoginLinks};
+use crate::ledger::Index;
 use crate::rules::Reloader;
+use std::sync::Arc;
 
 /// What the operations work on. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -13,6 +15,8 @@ pub struct Room {
     pub agent: Agent,
     /// The login links that `par login` asks for.
     pub links: LoginLinks,
+    /// The index for searches of runs.
+    pub index: Option<Arc<Index>>,
     /// Reloads its rules.
     pub reloader: Reloader,
 }

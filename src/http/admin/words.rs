@@ -14,6 +14,10 @@ pub enum Operation {
     KeyList,
     /// Revoke a key.
     KeyRevoke,
+    /// List runs.
+    RunList,
+    /// Show one run.
+    RunShow,
     /// List approvals.
     ApprovalList,
     /// Show one approval.
@@ -34,10 +38,12 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation, in the order of the error message.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::KeyCreate,
         Self::KeyList,
         Self::KeyRevoke,
+        Self::RunList,
+        Self::RunShow,
         Self::ApprovalList,
         Self::ApprovalShow,
         Self::ApprovalAnswer,
@@ -55,6 +61,8 @@ impl Operation {
             Self::KeyCreate => "key.create",
             Self::KeyList => "key.list",
             Self::KeyRevoke => "key.revoke",
+            Self::RunList => "run.list",
+            Self::RunShow => "run.show",
             Self::ApprovalList => "approval.list",
             Self::ApprovalShow => "approval.show",
             Self::ApprovalAnswer => "approval.answer",

@@ -32,6 +32,7 @@ pub(super) fn room(home: &Fixture) -> Room {
     Room {
         authority: home.authority.clone(),
         links: LoginLinks::empty().expect("links"),
+        index: None,
         reloader: Reloader::new(
             agent.gate().clone(),
             agent.launcher().clone(),

@@ -100,7 +100,7 @@ impl RunView {
     }
 }
 
-fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<RunPage, Problem> {
+fn read(app: &App, id: &RunId, mut reply: RunReply, from: Option<u64>) -> Result<RunPage, Problem> {
     let (first, last) = reply.ledger.as_ref().map_or((0, 0), |range| (range.first, range.last));
     let filter = Filter::field("run", id.as_str());
     let reader = app.agent.ledger().reader();
@@ -109,7 +109,14 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Run
         reader.listed(&filter, from, Order::Ascending, ENTRIES_MAX, limits::PAGE_SCAN_MAX)?;
     let mut entries = Vec::with_capacity(headers.len());
     for header in headers {
-        entries.extend(reader.entry(header.seq)?);
+        match (reader.entry(header.seq), &mut reply.ledger) {
+            (Err(ReadError::Damaged(seq, _)), Some(range)) => {
+                range.damaged.push(seq);
+                range.damaged.sort_unstable();
+                range.damaged.dedup();
+            }
+            (found, _) => entries.extend(found?),
+        }
     }
     let next = next.filter(|next| *next <= last);
     let asker = entries.first().and_then(|stored| stored.header.str("principal")).unwrap_or_default();
@@ -155,6 +162,11 @@ fn body(visitor: &Visitor, base: &str, run: &RunPage, view: &str) -> Markup {
 fn said(run: &RunPage) -> Markup {
     let reply = &run.reply;
     html! {
+        @for seq in reply.ledger.iter().flat_map(|range| &range.damaged) {
+            p.notice.bad role="alert" {
+                a href={ "/ui/audit/" (seq) } { "Entry " (seq) } " does not verify: what it says of this run is left out."
+            }
+        }
         @for refusal in reply.refusals() {
             p.notice.bad { (format::line(&refusal, 400)) "." }
         }
