@@ -162,11 +162,11 @@ fn body(
     let mut lines = Vec::new();
     let service = front.service.first().map(|(service, _)| service.as_str());
     let mut listed: BTreeSet<&str> = front.tools.iter().map(|(name, _)| name.as_str()).collect();
-    for (name, line) in front.tools.iter().filter(|(name, _)| !tools.knows(name)) {
-        let meant = crate::types::nearest(name, tools.names());
-        let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
-        faults.push(RunbookFault::at(&file.name, *line, format!("no tool is named `{name}`{meant}")));
-        listed.remove(name.as_str());
+    for (name, line) in &front.tools {
+        if let Some(why) = tools.mistyped(name) {
+            faults.push(RunbookFault::at(&file.name, *line, why));
+            listed.remove(name.as_str());
+        }
     }
     let names_none = front.when.iter().any(|(phrase, _)| !phrase.contains(front::SERVICE));
     for (at, words) in text.lines().enumerate() {

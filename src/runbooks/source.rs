@@ -1,7 +1,7 @@
 //! What runbooks are read from: files, and the tools and folders that their steps may name.
 
 use crate::tools::Catalog;
-use crate::types::Digest;
+use crate::types::{Digest, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -36,8 +36,12 @@ impl RunbookTools<'_> {
         self.catalog.find(tool).is_some() || self.off.contains(tool)
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    /// Why the name of a tool is refused: there is none of that name, and one that was likely
+    /// meant. A tool that is simply not there is as one that is off, so that removing a tool
+    /// refuses no runbook.
+    pub(super) fn mistyped(&self, tool: &str) -> Option<String> {
         let on = self.catalog.manifests().map(|manifest| manifest.name.as_str());
-        on.chain(self.off.iter().map(String::as_str))
+        let meant = nearest(tool, on.chain(self.off.iter().map(String::as_str)))?;
+        (!self.knows(tool)).then(|| format!("no tool is named `{tool}`, did you mean `{meant}`?"))
     }
 }

@@ -25,7 +25,7 @@ pub struct RunbookStep {
     pub line: usize,
     /// What the operator says about it; may be empty.
     pub says: String,
-    /// Whether the tool is on. The arguments of a tool that is off are not checked.
+    /// Whether the tool is on. The arguments of a tool that is off or not there are not checked.
     pub is_on: bool,
     call: WrittenCall,
 }
@@ -83,10 +83,8 @@ impl RunbookStep {
         let (written, says) = rest.split_once('`').ok_or(form)?;
         let calls = written_calls(written, &RequiredArguments(tools)).ok_or(form)?;
         let [call] = calls.as_slice() else { return Err(form.to_owned()) };
-        if !tools.knows(&call.tool) {
-            let meant = crate::types::nearest(&call.tool, tools.names());
-            let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
-            return Err(format!("no tool is named `{}`{meant}", call.tool));
+        if let Some(why) = tools.mistyped(&call.tool) {
+            return Err(why);
         }
         let call = placed(call, tools)?;
         let is_on = tools.catalog.find(&call.tool).is_some();

@@ -183,6 +183,15 @@ fn a_step_of_a_tool_that_is_off_is_known_as_such() {
     assert_eq!(on, [("health_check", true), ("search_files", true), ("git_clone", false)]);
 }
 
+/// Removing a tool refuses no runbook either: only a name that is near another is mistyped.
+#[test]
+fn a_tool_that_is_not_there_is_as_one_that_is_off() {
+    let text = GOOD.replace("git_clone", "page_the_operator");
+    let books = parse(&[file("down", &text)]).expect("a runbook");
+    let last = books.find("down").and_then(|book| book.steps().last()).expect("a step");
+    assert_eq!((last.tool(), last.is_on), ("page_the_operator", false));
+}
+
 /// The shipped runbooks are ten, each has steps, and each is chosen by each of its phrases.
 #[test]
 fn the_shipped_runbooks_are_valid() {

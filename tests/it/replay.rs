@@ -93,8 +93,6 @@ fn requests_unknown_to_the_new_tools_are_denied_and_reported_separately() {
     // Unchanged tools change nothing.
     assert_eq!(replay(&home, 0, &["--against", &other.display().to_string()])["compared"], 4);
     std::fs::remove_file(other.join("tools.d/health_check.toml")).expect("removed");
-    // Runbooks name the tool too.
-    std::fs::remove_dir_all(other.join("runbooks.d")).expect("removed");
     let read = std::fs::read_to_string(other.join("policies/10-read.cedar")).expect("policies");
     let without = read.replacen("PAR::Action::\"health_check\"", "PAR::Action::\"list_dir\"", 1);
     assert_ne!(read, without);

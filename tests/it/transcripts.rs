@@ -479,7 +479,7 @@ fn a_path_that_is_refused() {
         assert_eq!(is, (Some("may_not_read"), Some("unix rights"), Some("allow")), "{row}");
         assert!(row["unix_user"].is_string(), "{row}");
     }
-    assert_eq!(told.lines().count(), 8);
+    assert_eq!(told.lines().count(), 9);
     // Next to a running server the output is the same.
     let server = home.serve();
     let told = home.expect(0, &["doctor", "path", folder, "--as", "ops", "--json"]);

@@ -225,8 +225,6 @@ fn a_removed_tool_comes_back_although_an_own_case_still_fails() {
         ["policy", "new", "--who", "operator", "--may", "read", "--on", &folder, "--grant", "--id", "mine"];
     home.expect(0, &made);
     let manifest = "tools.d/list_dir.toml";
-    // Runbooks name it too, and would say so line by line.
-    std::fs::remove_dir_all(home.path("etc/runbooks.d")).expect("removed");
     std::fs::remove_file(home.path("etc").join(manifest)).expect("removed");
 
     // It is said how the tool comes back, and not once for each case. Runbooks name it too.
