@@ -36,7 +36,7 @@ impl RunbookTools<'_> {
         self.catalog.find(tool).is_some() || self.off.contains(tool)
     }
 
-    /// Why the name of a tool is refused: there is none of that name, and one that was likely
+    /// Why the name of a tool is refused: no tool has it, and there is one that was likely
     /// meant. A tool that is simply not there is as one that is off, so that removing a tool
     /// refuses no runbook.
     pub(super) fn mistyped(&self, tool: &str) -> Option<String> {

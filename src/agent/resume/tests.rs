@@ -140,10 +140,8 @@ fn text(body: &[u8]) -> String {
 fn least_tokens(home: &Fixture, agent: &Agent) -> u32 {
     let (_, offered) =
         agent.gate().offered(&home.owner, &agent.session("one", 32, &crate::types::Ceiling::OPEN));
-    let offers = offered.iter().map(|manifest| crate::agent::run::offer(manifest));
-    let bytes =
-        |offer: crate::llm::ToolOffer| offer.name.len() + offer.summary.len() + offer.input.to_string().len();
-    u32::try_from((crate::agent::SYSTEM.len() + offers.map(bytes).sum::<usize>()) / 3).expect("few")
+    let offers: Vec<_> = offered.iter().map(|manifest| crate::agent::run::offer(manifest)).collect();
+    u32::try_from((crate::agent::SYSTEM.len() + crate::agent::run::length(&offers)) / 3).expect("few")
 }
 
 /// The law of the rebuilt request, near the end of the window too.

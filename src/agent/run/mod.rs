@@ -36,6 +36,8 @@ mod walk;
 pub(super) use calls::taint;
 pub(super) use entries::{recalled_parts, recalled_runbook};
 pub use prompt::SYSTEM;
+#[cfg(test)]
+pub(super) use state::length;
 pub(super) use state::offer;
 pub(super) use turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
 pub(super) use walk::{resume, walk};

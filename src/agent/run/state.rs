@@ -151,9 +151,13 @@ impl<'a> RunWalk<'a> {
     }
 }
 
+/// What each wire writes around the parts of a tool, in bytes: at most about this.
+const FRAME_BYTES: usize = 80;
+
 /// About the length of the tools as JSON, in bytes.
-pub(super) fn length(offers: &[ToolOffer]) -> usize {
-    let one = |offer: &ToolOffer| offer.name.len() + offer.summary.len() + offer.input.to_string().len();
+pub(in crate::agent) fn length(offers: &[ToolOffer]) -> usize {
+    let parts = |offer: &ToolOffer| offer.name.len() + offer.summary.len() + offer.input.to_string().len();
+    let one = |offer: &ToolOffer| FRAME_BYTES + parts(offer);
     offers.iter().map(one).sum()
 }
 
