@@ -61,8 +61,6 @@ pub(in crate::policy) fn one_per_line(mut errors: Vec<PolicyError>) -> Vec<Polic
         reason if reason.contains("mixed scripts") => 0,
         reason if reason.contains("is impossible") => 3,
         reason if reason.starts_with("a permit without an action") => 2,
-        // For a rule on every tool, Cedar says more: that some tools have no such argument.
-        reason if reason.contains("is the path as the caller wrote it") => 2,
         _ => 1,
     };
     errors.sort_by_cached_key(|error| (error.file.clone(), error.line, rank(error), error.reason.clone()));
