@@ -94,7 +94,10 @@ fn a_faulty_runbook_is_refused_with_its_line() {
             assert!(!output.status.success() && told.contains(expect), "{command:?}: {told}");
         }
     };
-    check(&NOTE.replace("health_check()", "health()"), "runbooks.d/note.md:7: no tool is named `health`");
+    check(
+        &NOTE.replace("health_check", "health_chek"),
+        "runbooks.d/note.md:3: no tool is named `health_chek`",
+    );
     check(
         &NOTE.replace("look at the note", "disk is full"),
         "runbooks.d/note.md:2: the phrase `disk is full` chooses",
