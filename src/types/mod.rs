@@ -17,12 +17,14 @@
 //! * `ceiling`: the only tools that a run may use.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
+//! * `found_in`: where the value of an argument was found.
 //! * `shares`: a semaphore with a bound for each key.
 //! * `laws`: the number of cases for property tests. `version`: the version of this program.
 
 mod version;
 pub mod channel;
 mod ceiling;
+mod found_in;
 pub mod limits;
 pub mod text;
 pub mod clock;
@@ -45,6 +47,7 @@ pub(crate) mod laws;
 pub use ceiling::Ceiling;
 pub use channel::Channel;
 pub use digest::Digest;
+pub use found_in::FoundIn;
 pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use labels::{DataLabels, Labelled, UNTRUSTED};
