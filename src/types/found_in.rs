@@ -1,6 +1,8 @@
 //! Where the value of an argument was found.
 
+use super::text;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Where the value of an argument was found among what a run was given, as policies and the ledger
 /// name it. The set is closed. The order is from the safest to the least safe: what is true of
@@ -55,9 +57,35 @@ impl FoundIn {
     }
 }
 
+/// Where each argument of a call was found, on one line for a person: `members` is the recorded
+/// object of names and words. `None` if it has none.
+#[must_use]
+pub fn told_origins(members: &Value) -> Option<String> {
+    let one = |(name, word): (&String, &Value)| {
+        let word = word.as_str().unwrap_or_default();
+        let told =
+            FoundIn::parse(word).map_or_else(|| text::visible_line(word), |found| found.told().to_owned());
+        format!("`{}`: {told}", text::visible_line(name))
+    };
+    let all: Vec<String> = members.as_object()?.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::FoundIn;
+    use super::{FoundIn, told_origins};
+    use serde_json::json;
+
+    #[test]
+    fn the_origins_of_a_call_are_one_line() {
+        let members = json!({ "path": "message", "pattern": "untrusted", "later": "new\n" });
+        assert_eq!(
+            told_origins(&members).as_deref(),
+            Some("`path`: from the message; `pattern`: from an untrusted result; `later`: new\\n")
+        );
+        assert_eq!(told_origins(&json!({})), None);
+        assert_eq!(told_origins(&json!(null)), None);
+    }
 
     #[test]
     fn every_word_is_read_back_and_the_order_is_the_one_in_the_list() {

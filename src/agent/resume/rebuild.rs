@@ -16,6 +16,7 @@ use crate::ledger::payload::{
 use crate::ledger::{Header, Kind, Ledger, Payload, ReadError, Stored};
 use crate::llm::{Conversation, ModelReply, Stop};
 use crate::policy::{Door, Via};
+use crate::provenance::SourceTexts;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{Channel, DataLabels, Digest, Labelled, ModelSink, RunId, SessionId, limits};
@@ -109,16 +110,20 @@ fn begun(
     };
     let system = system_prompt(agent.ledger(), first, asked.system_sha256)?;
     let mut conversation = Conversation::new(Labelled::trusted(system));
+    let mut sources = SourceTexts::new();
     if let Some(runbook) = asked.runbook.clone() {
         // The text that the model had, whatever its file says now.
         let runbook = agent.secrets().clean(run::recalled_runbook(runbook));
+        sources.add_trusted(&runbook.text);
         conversation.give(Labelled::trusted(runbook));
     }
     let asked_for = agent.secrets().clean(asked.message.clone());
     let message = String::clone(&asked_for);
     // Labelled as recorded: the request came before everything else that the run read.
     let labels = request.header.labels().unwrap_or_else(DataLabels::untrusted);
-    conversation.push_user(Labelled::new(asked_for, labels));
+    let asked_for = Labelled::new(asked_for, labels);
+    run::put_message(&mut sources, channel, &asked_for);
+    conversation.push_user(asked_for);
     // The key's share of the ceiling is in the record.
     let session = agent.session(session_id.as_str(), calls_max, &asked.ceiling);
     Ok(RecalledRun {
@@ -130,6 +135,7 @@ fn begun(
             door: Door { via, source_ip },
             channel,
             message,
+            sources,
         },
         first,
         conversation,
@@ -231,7 +237,8 @@ impl Rebuilding<'_> {
                 Some(known) => {
                     recalled.steps.push(views::step(&known.record));
                     recalled.begun.session.calls_used += 1;
-                    run::taint(&mut recalled.begun.session, &known.record);
+                    let Begun { session, sources, .. } = &mut recalled.begun;
+                    run::take_in(session, sources, &known.record);
                     match known.recall {
                         Recall::Settled(result) => PartState::Settled(result),
                         Recall::Again(asked) => PartState::Again(asked),

@@ -33,7 +33,7 @@ mod asking;
 mod fallback;
 mod walk;
 
-pub(super) use calls::taint;
+pub(super) use calls::{put_message, take_in};
 pub(super) use entries::{recalled_parts, recalled_runbook};
 pub use prompt::SYSTEM;
 #[cfg(test)]

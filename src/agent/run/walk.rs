@@ -1,6 +1,6 @@
 //! The walk of one run, from its request to its reply.
 
-use super::calls::{groups, is_read};
+use super::calls::{groups, is_read, put_message};
 use super::ending::WalkEnd;
 use super::state::{self, RunWalk};
 use super::turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
@@ -11,9 +11,10 @@ use crate::auth::Principal;
 use crate::ledger::{AppendError, Receipt};
 use crate::llm::{ModelReply, Proposer, Provider};
 use crate::policy::Door;
+use crate::provenance::SourceTexts;
 use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
-use crate::types::{Channel, Labelled, RunId, SessionId, clock, limits};
+use crate::types::{Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// Walks `request` to its reply. Returns after the reply is durable.
@@ -29,7 +30,8 @@ pub(in crate::agent) async fn walk(
     let ceiling = request.tools.and(principal.ceiling());
     let session = agent.session(session_id.as_str(), calls_max, &ceiling);
     let channel = door.channel();
-    let begun = Begun { run, session_id, session, ceiling, door, channel, message: String::new() };
+    let (message, sources) = (String::new(), SourceTexts::new());
+    let begun = Begun { run, session_id, session, ceiling, door, channel, message, sources };
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     let ended = walk.begin(request).await;
     walk.recorded(ended)
@@ -75,7 +77,9 @@ impl RunWalk<'_> {
         self.tools_recorded = self.shown_tools();
         if let Some(runbook) = self.chosen_runbook() {
             // The operator's own words.
-            self.conversation.give(Labelled::trusted(self.agent.secrets().clean(runbook)));
+            let runbook = self.agent.secrets().clean(runbook);
+            self.sources.add_trusted(&runbook.text);
+            self.conversation.give(Labelled::trusted(runbook));
         }
         let before = vec![self.request_draft(&message)];
         let next = self.next_ask(self.conversation.bytes().saturating_add(message.len()));
@@ -85,7 +89,9 @@ impl RunWalk<'_> {
         self.agent.report(|| RunNews::Begun(RunBegun { run, session, seq: self.first }));
         self.cleared = cleared;
         // A person's own words.
-        self.conversation.push_user(Labelled::trusted(message));
+        let message = Labelled::trusted(message);
+        put_message(&mut self.sources, self.channel, &message);
+        self.conversation.push_user(message);
         match self.go(None).await {
             // Nothing was decided, so nothing runs. The end of the run is written as soon as there
             // is space.
@@ -97,10 +103,7 @@ impl RunWalk<'_> {
     /// The runbook that the message chooses, if a person typed it. What another program or another
     /// run passes on chooses none.
     fn chosen_runbook(&self) -> Option<GivenRunbook> {
-        let is_typed = match self.channel {
-            Channel::Http | Channel::Page | Channel::Cli => true,
-            Channel::Mcp | Channel::Telegram | Channel::Hook | Channel::Task | Channel::Delegate => false,
-        };
+        let is_typed = self.channel.is_typed();
         let is_call = self.provider.proposer() == Proposer::Person;
         let rules = self.agent.gate().rules();
         rules.bundle.runbooks().chosen(&self.message).filter(|_| is_typed && !is_call)
