@@ -13,7 +13,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the model does next in its answer.
 enum Act {
@@ -352,7 +352,11 @@ impl Watched {
     }
 
     fn shows(&self, words: &str) {
-        until(words, || self.screen().contains(words));
+        let end = Instant::now() + Duration::from_secs(30);
+        while !self.screen().contains(words) {
+            assert!(Instant::now() < end, "{words:?} never came: {:?}", self.screen());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn screen(&self) -> String {
@@ -439,6 +443,11 @@ fn words_of_a_model_that_fails_are_void_and_the_next_one_writes() {
     second.act(Act::End);
     let (words, (_, name, told)) = run.words();
     assert_eq!((words.as_str(), name.as_str(), &told["reason"]), ("", "text.void", &json!("failed")));
+    let (_, name, told) = run.next().expect("an event");
+    assert_eq!(
+        (name.as_str(), &told["failed"], &told["next"]),
+        ("model.changed", &json!("first"), &json!("second"))
+    );
     let (words, (_, name, told)) = run.words();
     assert_eq!(
         (words.as_str(), name.as_str(), &told["model"]),
