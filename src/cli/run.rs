@@ -51,7 +51,7 @@ impl Run {
         match Server::of_home(&home)? {
             Some(server) => {
                 let (made, printed) = server.run_live(&self.body(&message, schema), is_json)?;
-                tool::note_unknown(&server, &home, &made);
+                tool::note_unknown(&home, &made);
                 reply::print_rest(&made, &printed, is_json)
             }
             None => {
