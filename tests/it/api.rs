@@ -289,6 +289,7 @@ fn health_tools_and_readiness_are_reported() {
         "list_dir",
         "listening_ports",
         "memory_usage",
+        "pending_updates",
         "process_info",
         "process_list",
         "read_config",

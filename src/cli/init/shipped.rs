@@ -4,7 +4,7 @@ use super::people::People;
 
 /// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
 /// them.
-const SHIPPED: [(&str, &str); 75] = [
+const SHIPPED: [(&str, &str); 76] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
     ("policies/05-models.cedar", include_str!("../../../policies/05-models.cedar")),
@@ -81,6 +81,7 @@ const SHIPPED: [(&str, &str); 75] = [
     ("tools.d/list_dir.toml", include_str!("../../../tools.d/list_dir.toml")),
     ("tools.d/listening_ports.toml", include_str!("../../../tools.d/listening_ports.toml")),
     ("tools.d/memory_usage.toml", include_str!("../../../tools.d/memory_usage.toml")),
+    ("tools.d/pending_updates.toml", include_str!("../../../tools.d/pending_updates.toml")),
     ("tools.d/process_info.toml", include_str!("../../../tools.d/process_info.toml")),
     ("tools.d/process_list.toml", include_str!("../../../tools.d/process_list.toml")),
     ("tools.d/read_config.toml", include_str!("../../../tools.d/read_config.toml")),

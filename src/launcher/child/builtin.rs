@@ -4,7 +4,7 @@
 use super::host_proc::CallProc;
 use super::http::WebCall;
 use super::start::{Start, send_or_exit};
-use super::{certificates, http, largest, pair, search, unix};
+use super::{certificates, http, largest, pair, search, system_files, unix};
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::protocol::ChildMessage;
@@ -84,7 +84,9 @@ pub(crate) fn run(
     }
     let filter = match which {
         which if which.sink().is_some() => &machine.filters.fetcher,
-        which if which.reads_below() || !names.of_process.is_empty() => &machine.filters.walker,
+        which if which.reads_below() || which.reads_system_files() || !names.of_process.is_empty() => {
+            &machine.filters.walker
+        }
         _ => &machine.filters.builtin,
     };
     last_step(start, filter, layers)?;
@@ -120,6 +122,9 @@ fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) ->
         let failed_units = bus.and_then(|bus| builtin::count_failed(bus).ok());
         let facts = HostFacts { failed_units, ..inputs.facts };
         return report(which, &HostView::new(&machine.supplies.host, &inputs.proc, facts), arguments, cap);
+    }
+    if which.reads_system_files() {
+        return system_files::report(start, which);
     }
     let trust = machine.supplies.tls.as_ref();
     if matches!(which, Builtin::HttpGet | Builtin::HttpProbe) {

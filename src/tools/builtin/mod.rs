@@ -10,7 +10,8 @@
 //! * `answer`: the answer of a tool, and how it is written.
 //! * `secret_names`: what looks like a secret. `line_time`: when a line of a log was written.
 //! * `bus/`: a D-Bus client. `services/`: tools that ask systemd with it.
-//! * `host/`: tools that report on the host.
+//! * `host/`: tools that report on the host from `/proc`. `system_files/`: those that report on it
+//!   from files of its own programs.
 //! * The other tools, each in a file with its name.
 
 mod answer;
@@ -19,6 +20,7 @@ mod line_time;
 mod bus;
 mod services;
 pub mod host;
+pub mod system_files;
 mod certificate;
 mod http_get;
 mod http_probe;

@@ -88,6 +88,7 @@ pub enum Builtin {
     ListDir,
     ListeningPorts,
     MemoryUsage,
+    PendingUpdates,
     ProcessInfo,
     ProcessList,
     ReadConfig,
@@ -118,6 +119,13 @@ impl Builtin {
     #[must_use]
     pub fn reports_on_the_host(self) -> bool {
         Self::ON_HOST.contains(&self)
+    }
+
+    /// Whether it reports on the host from files in the folders of `read`, in which it opens only
+    /// names of a fixed table.
+    #[must_use]
+    pub const fn reads_system_files(self) -> bool {
+        matches!(self, Self::PendingUpdates)
     }
 
     /// Whether it asks systemd: its manifest must `connect` it to the system bus, and to nothing
