@@ -87,6 +87,7 @@ pub enum Builtin {
     LargestPaths,
     ListDir,
     ListeningPorts,
+    Logins,
     MemoryUsage,
     PendingUpdates,
     ProcessInfo,
@@ -125,7 +126,7 @@ impl Builtin {
     /// names of a fixed table.
     #[must_use]
     pub const fn reads_system_files(self) -> bool {
-        matches!(self, Self::PendingUpdates)
+        matches!(self, Self::Logins | Self::PendingUpdates)
     }
 
     /// Whether it asks systemd: its manifest must `connect` it to the system bus, and to nothing

@@ -28,6 +28,9 @@ enum FileNames {
 /// The rows of a tool. A granted folder with another name is not read.
 const fn rows(which: Builtin) -> &'static [FileRow] {
     match which {
+        Builtin::Logins => {
+            &[FileRow { folder: "log", names: FileNames::Logs(&["wtmp", "btmp", "auth.log", "secure"]) }]
+        }
         Builtin::PendingUpdates => &[
             FileRow { folder: "dpkg", names: FileNames::Only(&["status"]) },
             FileRow {

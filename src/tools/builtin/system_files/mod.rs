@@ -18,6 +18,9 @@ mod lines;
 mod deb_version;
 mod package_lists;
 mod pending_updates;
+mod login_records;
+mod auth_log;
+mod logins;
 mod report_of_files;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Reports on files that the tests write.
 
+use super::login_records::record_bytes;
 use super::{SystemEntry, SystemFiles, SystemFolder, SystemView, is_listed, report_of_files};
 use crate::tools::Builtin;
 use crate::tools::builtin::host::Host;
@@ -57,7 +58,8 @@ impl Stage {
 
     /// The report on these folders, without its time.
     fn report(&self, folders: &[&str], arguments: &Value, cap: usize) -> Result<Value, String> {
-        let host = Host { hostname: "h".to_owned(), ..Host::default() };
+        let users = [(0, "root".to_owned()), (1000, "ada".to_owned())].into();
+        let host = Host { hostname: "h".to_owned(), users, ..Host::default() };
         let folders = folders.iter().filter_map(|name| self.folder(name)).collect();
         let view = SystemView::new(&host, folders, Vec::new(), self, u64::MAX);
         let mut answer = report_of_files(self.which, &view, arguments, cap)?;
@@ -192,6 +194,104 @@ fn lists_of_any_kind_are_read_within_bounds() {
     assert_eq!((&told["phased"], &told["lists_unread"]), (&json!(1), &json!(0)));
 }
 
+fn now_s() -> u32 {
+    u32::try_from(crate::types::clock::Wall::now().0 / 1_000_000).expect("before 2106")
+}
+
+fn rfc3339(at_s: u32) -> String {
+    crate::types::clock::Wall(u64::from(at_s) * 1_000_000).rfc3339()
+}
+
+/// Sums by source and user. A password that was typed as a name is in no result.
+#[test]
+fn logins_are_summed_up_from_the_records() {
+    let stage = Stage::new(Builtin::Logins);
+    let now = now_s();
+    let (old, first, last) = (now - 800_000, now - 7_200, now - 60);
+    stage.put(
+        "log/wtmp",
+        [
+            record_bytes(7, "ada", "192.0.2.7", old),
+            record_bytes(2, "reboot", "6.1.0", first),
+            record_bytes(7, "ada", "192.0.2.7", first),
+            record_bytes(7, "root", "", first),
+            record_bytes(8, "", "", last),
+            record_bytes(7, "ada", "192.0.2.7", last),
+            vec![7; 100],
+        ]
+        .concat(),
+    );
+    stage.put("log/btmp.1", record_bytes(6, "root", "203.0.113.9", first));
+    stage.put(
+        "log/btmp",
+        [record_bytes(6, "TYPED-S3CRET", "203.0.113.9", last), record_bytes(7, "root", "x\u{1b}[2J", last)]
+            .concat(),
+    );
+    stage.put("log/auth.log", "");
+    let told = stage.report(&["log"], &json!({}), 65_536).expect("an answer");
+    let times = |count: u32, first: u32, last: u32| json!({ "count": count, "first_at": rfc3339(first), "last_at": rfc3339(last) });
+    let named = |names: Value, times: Value| {
+        let mut one = names.as_object().expect("names").clone();
+        one.extend(times.as_object().expect("times").clone());
+        Value::Object(one)
+    };
+    assert_eq!(
+        told,
+        json!({
+            "hours": 168, "logins_total": 3, "failed_total": 3, "failed_for_unknown_users": 1, "host_starts": 1,
+            "read_from": { "logins": "wtmp", "failed": "btmp" }, "records_since": rfc3339(old),
+            "truncated": false, "not_seen": [],
+            "logins": [
+                named(json!({ "user": "ada", "from": "192.0.2.7" }), times(2, first, last)),
+                named(json!({ "user": "root", "from": "local" }), times(1, first, first)),
+            ],
+            "failed_by_source": [
+                named(json!({ "from": "203.0.113.9" }), times(2, first, last)),
+                named(json!({ "from": "x\\u{1b}[2J" }), times(1, last, last)),
+            ],
+            "failed_by_user": [named(json!({ "user": "root" }), times(2, first, last))],
+        })
+    );
+    let cut = stage.report(&["log"], &json!({ "limit": 1, "hours": 1 }), 65_536).expect("an answer");
+    assert_eq!((&cut["logins"][0]["count"], &cut["truncated"]), (&json!(1), &json!(true)), "{cut}");
+}
+
+/// Without records the log of sshd is read, in both forms of times; without either nothing is
+/// known.
+#[test]
+fn logins_come_from_the_log_where_there_are_no_records() {
+    let stage = Stage::new(Builtin::Logins);
+    let told = stage.report(&["log"], &json!({}), 65_536).expect("an answer");
+    assert_eq!(
+        (&told["logins_total"], &told["failed_total"], &told["host_starts"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+    assert_eq!(told["not_seen"], json!(["auth_log", "btmp", "wtmp"]));
+    let at = rfc3339(now_s() - 600);
+    stage.put(
+        "log/auth.log",
+        format!(
+            "{at} web1 sshd[7]: Accepted publickey for ada from 192.0.2.7 port 50100 ssh2: ED25519 SHA256:x\n\
+             {at} web1 sshd[7]: Failed password for invalid user LOG-S3CRET from 203.0.113.9 port 1 ssh2\n\
+             {at} web1 sshd[7]: message repeated 4 times: [ Failed password for root from 203.0.113.9 port 1 ssh2]\n\
+             {at} web1 app[7]: Accepted password for root from 203.0.113.9 port 1 ssh2\n\
+             2020-01-01T00:00:00Z web1 sshd[7]: Accepted password for root from 203.0.113.9 port 1 ssh2\n"
+        ),
+    );
+    let told = stage.report(&["log"], &json!({}), 65_536).expect("an answer");
+    assert_eq!(
+        (&told["logins_total"], &told["failed_total"], &told["failed_for_unknown_users"]),
+        (&json!(1), &json!(5), &json!(1))
+    );
+    assert_eq!(
+        (&told["logins"][0]["user"], &told["failed_by_source"][0]["count"]),
+        (&json!("ada"), &json!(5)),
+        "{told}"
+    );
+    assert_eq!(told["read_from"], json!({ "logins": "auth_log", "failed": "auth_log" }));
+    assert!(!told.to_string().contains("S3CRET"), "{told}");
+}
+
 proptest! {
     #[test]
     fn any_list_gives_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..2_000), text in "((Package|Version|Architecture|Status): ?[ a-z0-9.-]{0,9}\n){0,9}") {
@@ -200,6 +300,14 @@ proptest! {
         stage.put("lists/a_Packages", [text.as_bytes(), &bytes].concat());
         stage.put("lists/a_InRelease", &bytes);
         let told = stage.report(&["dpkg", "lists"], &json!({}), 4_096);
+        prop_assert!(told.is_ok());
+    }
+    #[test]
+    fn any_records_and_lines_give_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..2_000), line in ".{0,200}") {
+        let stage = Stage::new(Builtin::Logins);
+        stage.put("log/wtmp", &bytes);
+        stage.put("log/auth.log", [&bytes, line.as_bytes()].concat());
+        let told = stage.report(&["log"], &json!({}), 8_192);
         prop_assert!(told.is_ok());
     }
 }
