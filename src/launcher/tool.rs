@@ -215,7 +215,7 @@ impl OpenTool {
     /// The folders of `read`, for a builtin that reads in them without being about one object there.
     pub(crate) fn system_roots(&self) -> &[Root] {
         match &self.manifest.runner {
-            Runner::Builtin(which) if which.reads_system_files() => &self.roots,
+            Runner::Builtin(which) if which.reads_in_folders() => &self.roots,
             _ => &[],
         }
     }
@@ -407,7 +407,8 @@ fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), true) => {
             AccessFs::ReadFile | AccessFs::ReadDir
         }
-        (Runner::Builtin(which), _) if which.reads_system_files() => AccessFs::ReadFile | AccessFs::ReadDir,
+        (Runner::Builtin(which), true) if which.reads_in_folders() => AccessFs::ReadFile | AccessFs::ReadDir,
+        (Runner::Builtin(which), false) if which.reads_in_folders() => AccessFs::ReadFile.into(),
         // The others have no folders.
         (Runner::Builtin(_) | Runner::Front(_), _) => BitFlags::EMPTY,
     }

@@ -4,7 +4,7 @@ use super::people::People;
 
 /// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
 /// them.
-const SHIPPED: [(&str, &str); 79] = [
+const SHIPPED: [(&str, &str); 80] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
     ("policies/05-models.cedar", include_str!("../../../policies/05-models.cedar")),
@@ -67,6 +67,7 @@ const SHIPPED: [(&str, &str); 79] = [
     ("runbooks.d/updates-pending.md", include_str!("../../../runbooks.d/updates-pending.md")),
     ("tools.d/certificate_file.toml", include_str!("../../../tools.d/certificate_file.toml")),
     ("tools.d/connections.toml", include_str!("../../../tools.d/connections.toml")),
+    ("tools.d/cron_list.toml", include_str!("../../../tools.d/cron_list.toml")),
     ("tools.d/deploy.toml", include_str!("../../../tools.d/deploy.toml")),
     ("tools.d/diff_files.toml", include_str!("../../../tools.d/diff_files.toml")),
     ("tools.d/disk_io.toml", include_str!("../../../tools.d/disk_io.toml")),

@@ -1,6 +1,7 @@
 //! The last step of a builtin's child: it opens what the builtin reads, loads the last filter, and
 //! runs the function.
 
+use super::certificate_files::CertificateFiles;
 use super::host_proc::CallProc;
 use super::http::WebCall;
 use super::start::{Start, send_or_exit};
@@ -45,6 +46,8 @@ struct BuiltinInputs<'a> {
     excluded: &'a [&'a Beneath],
     connected: Option<OwnedFd>,
     facts: HostFacts,
+    /// Files that may hold a certificate.
+    certificates: Option<CertificateFiles>,
 }
 
 /// Answers about an object that does not exist.
@@ -77,7 +80,11 @@ pub(crate) fn run(
             failed_units: None,
             is_clock_synchronized: (which == Builtin::HealthCheck).then(sys::is_clock_synchronized).flatten(),
             needs_reboot,
+            certificates: None,
         },
+        certificates: (which == Builtin::HealthCheck)
+            .then(|| CertificateFiles::open(start.tool.system_roots()))
+            .flatten(),
     };
     if let Some(socket) = inputs.connected.as_ref().filter(|_| which == Builtin::HealthCheck) {
         unix::bound_waits(socket, BUS_WAIT)?;
@@ -120,7 +127,8 @@ fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) ->
     if which.reports_on_the_host() {
         let bus = inputs.connected.map(File::from);
         let failed_units = bus.and_then(|bus| builtin::count_failed(bus).ok());
-        let facts = HostFacts { failed_units, ..inputs.facts };
+        let certificates = inputs.certificates.map(CertificateFiles::ends);
+        let facts = HostFacts { failed_units, certificates, ..inputs.facts };
         return report(which, &HostView::new(&machine.supplies.host, &inputs.proc, facts), arguments, cap);
     }
     if which.reads_system_files() {

@@ -25,7 +25,7 @@
 //! * `init`: the call's first process.
 //! * `quota`: bounds what a call adds to its folders.
 //! * `host_proc`: what a report reads of the host's `/proc`.
-//! * `system_files`: what a report reads in granted folders.
+//! * `system_files`, `certificate_files`: what a report reads in granted folders.
 //! * `walk`: reading below a folder without what is excluded.
 //! * `search`, `largest`, `pair`, `http`, `certificates`: builtins that walk and fetch.
 //! * `builtin`: opens what a builtin reads, and runs it.
@@ -47,6 +47,7 @@ mod largest;
 mod pair;
 mod host_proc;
 mod system_files;
+mod certificate_files;
 mod builtin;
 mod proc;
 mod init;

@@ -75,6 +75,7 @@ pub enum Runner {
 pub enum Builtin {
     CertificateFile,
     Connections,
+    CronList,
     DiffFiles,
     DiskIo,
     DiskUsage,
@@ -126,7 +127,13 @@ impl Builtin {
     /// names of a fixed table.
     #[must_use]
     pub const fn reads_system_files(self) -> bool {
-        matches!(self, Self::Logins | Self::PendingUpdates)
+        matches!(self, Self::CronList | Self::Logins | Self::PendingUpdates)
+    }
+
+    /// Whether it reads in the folders of `read` without being about one object there.
+    #[must_use]
+    pub const fn reads_in_folders(self) -> bool {
+        self.reads_system_files() || matches!(self, Self::HealthCheck)
     }
 
     /// Whether it asks systemd: its manifest must `connect` it to the system bus, and to nothing

@@ -21,6 +21,10 @@ enum FileNames {
     Logs(&'static [&'static str]),
     /// Exactly these.
     Only(&'static [&'static str]),
+    /// Those that cron takes for jobs: letters, digits, `_` and `-`.
+    Jobs,
+    /// Those that users may have.
+    Users,
     /// Those that end so.
     Ending(&'static [&'static str]),
 }
@@ -28,6 +32,17 @@ enum FileNames {
 /// The rows of a tool. A granted folder with another name is not read.
 const fn rows(which: Builtin) -> &'static [FileRow] {
     match which {
+        Builtin::CronList => &[
+            FileRow { folder: "crontab", names: FileNames::Only(&["crontab"]) },
+            FileRow { folder: "cron.d", names: FileNames::Jobs },
+            FileRow { folder: "cron.hourly", names: FileNames::Jobs },
+            FileRow { folder: "cron.daily", names: FileNames::Jobs },
+            FileRow { folder: "cron.weekly", names: FileNames::Jobs },
+            FileRow { folder: "cron.monthly", names: FileNames::Jobs },
+            FileRow { folder: "crontabs", names: FileNames::Users },
+            // Where there is no folder `crontabs`.
+            FileRow { folder: "cron", names: FileNames::Users },
+        ],
         Builtin::Logins => {
             &[FileRow { folder: "log", names: FileNames::Logs(&["wtmp", "btmp", "auth.log", "secure"]) }]
         }
@@ -57,8 +72,15 @@ pub fn is_listed(which: Builtin, folder: &str, name: &str) -> bool {
     rows(which).iter().filter(|row| row.folder == folder).any(|row| match row.names {
         FileNames::Logs(all) => all.contains(&name.strip_suffix(".1").unwrap_or(name)),
         FileNames::Only(all) => all.contains(&name),
+        FileNames::Jobs => is_of(name, b"_-"),
+        FileNames::Users => is_of(name, b"_-.") && !name.starts_with('.'),
         FileNames::Ending(all) => all.iter().any(|end| name.ends_with(end)),
     })
+}
+
+/// Whether `name` has only letters, digits and `more`.
+fn is_of(name: &str, more: &[u8]) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
 }
 
 /// Opens the files of one call.
@@ -67,7 +89,8 @@ pub trait SystemFiles {
     fn open(&self, path: &str, name: &str) -> Result<File, Errno>;
 }
 
-/// A granted folder, and the entries of it that the tool reads.
+/// A granted folder, and the entries of it that the tool reads; or a granted file, with itself as
+/// its only entry.
 #[derive(Debug)]
 pub struct SystemFolder {
     /// Its path.
@@ -87,6 +110,8 @@ pub struct SystemEntry {
     pub name: String,
     /// Whether it is a regular file, and not a folder, link or anything else.
     pub is_file: bool,
+    /// Whether anyone may execute it.
+    pub is_executable: bool,
     /// Its size.
     pub size_bytes: u64,
     /// When its content was last changed, in seconds since 1970.
@@ -153,7 +178,7 @@ impl<'a> SystemView<'a> {
 
 impl SystemFolder {
     /// The last part of its path.
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 

@@ -21,6 +21,7 @@ mod pending_updates;
 mod login_records;
 mod auth_log;
 mod logins;
+mod cron_list;
 mod report_of_files;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Runs one report.
 
 use super::folders::SystemView;
-use super::{logins, pending_updates};
+use super::{cron_list, logins, pending_updates};
 use crate::tools::builtin::answer::{Answer, stamped};
 use crate::tools::manifest::words::Builtin;
 use serde_json::Value;
@@ -15,6 +15,7 @@ pub fn report_of_files(
     output_bytes_max: usize,
 ) -> Answer {
     let answer = match which {
+        Builtin::CronList => cron_list::cron_list(view, arguments, output_bytes_max),
         Builtin::Logins => logins::logins(view, arguments, output_bytes_max),
         Builtin::PendingUpdates => pending_updates::pending_updates(view, arguments, output_bytes_max),
         _ => Err("this tool does not report from files".to_owned()),

@@ -45,6 +45,7 @@ impl Stage {
                 SystemEntry {
                     name: entry.file_name().into_string().expect("UTF-8"),
                     is_file: meta.is_file(),
+                    is_executable: meta.mode() & 0o111 != 0,
                     size_bytes: meta.len(),
                     modified_s: meta.mtime(),
                     changed_s: meta.ctime(),
@@ -292,6 +293,42 @@ fn logins_come_from_the_log_where_there_are_no_records() {
     assert!(!told.to_string().contains("S3CRET"), "{told}");
 }
 
+/// Programs and users, but neither commands nor variables, which hold secrets.
+#[test]
+fn jobs_are_listed_without_their_commands() {
+    let stage = Stage::new(Builtin::CronList);
+    stage.put(
+        "cron.d/backup",
+        "MAILTO=root\nTOKEN=ENV-S3CRET\n5 2 * * * ada /opt/backup --password=ARG-S3CRET\nnonsense\n",
+    );
+    stage.put("cron.d/left.dpkg-old", "5 2 * * * root /opt/old\n");
+    stage.put("cron.daily/logrotate", "#!/bin/sh\n");
+    stage.put("crontabs/bob", "@reboot curl -H 'X: ARG-S3CRET' http://h%INPUT-S3CRET\n");
+    let all = ["cron.d", "cron.daily", "crontabs"];
+    let told = stage.report(&all, &json!({}), 65_536).expect("an answer");
+    let root = stage.dir.path().display();
+    assert_eq!(
+        told,
+        json!({
+            "jobs_found": 3, "variables_left_out": 2, "malformed_lines": 1, "truncated": false,
+            "not_seen": ["anacron", "arguments", "at", "systemd_timers"],
+            "jobs": [
+                { "file": format!("{root}/cron.d/backup"), "schedule": "5 2 * * *", "user": "ada", "program": "/opt/backup" },
+                { "file": format!("{root}/cron.daily/logrotate"), "schedule": "daily", "enabled": false,
+                    "program": format!("{root}/cron.daily/logrotate") },
+                { "file": format!("{root}/crontabs/bob"), "schedule": "@reboot", "user": "bob", "program": "curl" },
+            ],
+        })
+    );
+    let whole = stage.report(&all, &json!({ "arguments": true, "limit": 1 }), 65_536).expect("an answer");
+    assert_eq!(whole["jobs"][0]["command"], "/opt/backup --password=[left out]", "{whole}");
+    assert_eq!(whole["truncated"], true);
+    let many = "* * * * * root /opt/x\n".repeat(20_000);
+    stage.put("cron.d/many", many);
+    let told = stage.report(&["cron.d"], &json!({ "limit": 500 }), 8_192).expect("an answer");
+    assert_eq!((&told["jobs_found"], &told["truncated"]), (&json!(20_001), &json!(true)));
+}
+
 proptest! {
     #[test]
     fn any_list_gives_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..2_000), text in "((Package|Version|Architecture|Status): ?[ a-z0-9.-]{0,9}\n){0,9}") {
@@ -308,6 +345,14 @@ proptest! {
         stage.put("log/wtmp", &bytes);
         stage.put("log/auth.log", [&bytes, line.as_bytes()].concat());
         let told = stage.report(&["log"], &json!({}), 8_192);
+        prop_assert!(told.is_ok());
+    }
+    #[test]
+    fn any_table_gives_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..500), line in "([0-9*/@%=\\\\ a-z]{0,60}\n){0,9}") {
+        let stage = Stage::new(Builtin::CronList);
+        stage.put("cron.d/a", &bytes);
+        stage.put("crontabs/b", &line);
+        let told = stage.report(&["cron.d", "crontabs"], &json!({ "arguments": true }), 8_192);
         prop_assert!(told.is_ok());
     }
 }
