@@ -11,12 +11,12 @@ fn decision(home: &TestHome, tool: &str) -> (u64, Value) {
     (seq, home.entry(seq))
 }
 
-fn run(home: &TestHome, tools: Option<&str>, message: &str) -> (Option<i32>, Value) {
+fn run(home: &TestHome, tools: Option<&str>, message: &str) -> Value {
     let mut words = vec!["run", "--json"];
     words.extend(tools.iter().flat_map(|tools| ["--tools", tools]));
     words.push(message);
     let output = home.par(&words);
-    (output.status.code(), serde_json::from_str(text(&output.stdout)).expect("JSON"))
+    serde_json::from_str(&text(&output.stdout)).expect("JSON")
 }
 
 /// A tainted run may act without a question if the call is in the person's own words and the person
@@ -29,7 +29,7 @@ fn a_tainted_act_in_the_persons_own_words_is_not_asked_about() {
     let tools = Some("read_file,dns_lookup");
     let check = |notes: &str, tools: Option<&str>, found: &str, chosen: bool, decided: &str| {
         std::fs::write(&path, notes).expect("file");
-        let (_, reply) = run(&home, tools, &message);
+        let reply = run(&home, tools, &message);
         let (seq, entry) = decision(&home, "dns_lookup");
         let context = &entry["payload"]["request"]["context"];
         assert_eq!(context["from"], json!({ "name": found }), "{reply}");

@@ -11,9 +11,8 @@ use crate::gate::{Asked, CallContext, CallRecord, Decided, Outcome, Pending, Per
 use crate::ledger::{AppendError, Draft};
 use crate::policy::{Session, TaintSource};
 use crate::provenance::SourceTexts;
-use crate::secrets::Clean;
 use crate::tools::{Class, ProposedCall};
-use crate::types::{Channel, Labelled};
+use crate::types::{Channel, DataLabels};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -178,9 +177,10 @@ pub(super) fn is_read(agent: &Agent, tool: &str) -> bool {
 pub(in crate::agent) fn put_message(
     sources: &mut SourceTexts,
     channel: Channel,
-    message: &Labelled<Clean<String>>,
+    message: &str,
+    labels: &DataLabels,
 ) {
-    if channel.is_typed() && !message.labels().is_tainted() {
+    if channel.is_typed() && !labels.is_tainted() {
         sources.add_message(message);
     } else {
         sources.add_untrusted(message);
