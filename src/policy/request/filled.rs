@@ -3,8 +3,8 @@
 //!
 //! Each value is the one that held when the request was recorded: earlier versions had no agents,
 //! tasks, plans or halts, took runs from the API and from commands alone, and the rest follows from
-//! the record itself. Where arguments came from is not known of those requests, which is read in the
-//! unsafe way.
+//! the record itself. Where arguments came from is not known of those requests, which is read in
+//! the unsafe way.
 
 use super::build::{HALTED, calls_left, origin_of_call};
 use super::cedar::{Built, Node, Uid, Value};
