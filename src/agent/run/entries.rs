@@ -24,7 +24,7 @@ impl RunWalk<'_> {
             ceiling: self.ceiling.clone(),
             provider: self.provider.name().to_owned(),
             model: self.provider.model().to_owned(),
-            system_sha256: Some(Digest::sha256(self.conversation.system().as_bytes())),
+            system_sha256: Some(Digest::sha256(self.conversation.prompt().as_bytes())),
             source_ip: self.door.source_ip.map(|ip| ip.to_string()),
             via: Some(self.door.via.as_str().to_owned()),
             channel: Some(self.channel),
