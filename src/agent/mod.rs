@@ -27,7 +27,8 @@ pub use api::{
     StepRefusal, ToolView, Usage, unread,
 };
 pub use news::{
-    AllowedCall, DecidedCall, LiveWords, RecordedReply, ReplyWords, RunBegun, RunNews, VoidReason, Watch,
+    AllowedCall, DecidedCall, LiveWords, ModelChange, RecordedReply, ReplyWords, RunBegun, RunNews,
+    VoidReason, Watch,
 };
 pub use resume::{Requesters, ResumeError};
 pub use run::SYSTEM;

@@ -22,6 +22,8 @@ pub enum RunNews {
     Words(LiveWords),
     /// The words since the last reply are part of no reply that counts.
     Void(VoidReason),
+    /// A model failed, and the next one is asked; both are on the ledger.
+    NextModel(ModelChange),
     /// The model's reply is on the ledger.
     Said(Box<RecordedReply>),
     /// What was decided about the calls of a group. Those that are allowed run now.
@@ -53,6 +55,17 @@ pub struct RecordedReply {
     /// The name of the model in the configuration, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+/// A model that is not in service, and the one that is asked instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelChange {
+    /// The name of the model that failed.
+    pub failed: String,
+    /// Why: visible text.
+    pub why: String,
+    /// The name of the model that is asked now.
+    pub next: String,
 }
 
 /// Why words that were shown are void. The reply of the run says more.

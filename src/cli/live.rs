@@ -104,7 +104,7 @@ impl Printer {
     /// Whether something is printed for these news.
     fn is_shown(&self, news: &RunNews) -> bool {
         match news {
-            RunNews::Begun(_) => true,
+            RunNews::Begun(_) | RunNews::NextModel(_) => true,
             RunNews::Asking => false,
             RunNews::Words(_) | RunNews::Decided(_) | RunNews::Step(_) => self.is_printed,
             RunNews::Void(_) | RunNews::Said(_) => !self.words.is_empty(),
@@ -122,6 +122,12 @@ impl Printer {
                 }
                 VoidReason::Unusable => "the text above is void: the reply may not be used",
             })?,
+            RunNews::NextModel(change) => show::note(&format!(
+                "par: the model `{}` is not in service: {}; asking `{}`",
+                text::visible_line(&change.failed),
+                text::visible_line(&change.why),
+                text::visible_line(&change.next)
+            )),
             RunNews::Said(reply) => self.recorded(*reply)?,
             RunNews::Decided(calls) => {
                 for call in calls {

@@ -45,7 +45,7 @@ impl Run {
         match Server::of_home(&home)? {
             Some(server) => {
                 let (made, printed) = server.run_live(&self.body(&message), is_json)?;
-                tool::note_unknown(&server, &home, &made);
+                tool::note_unknown(&home, &made);
                 reply::print_rest(&made, &printed, is_json)
             }
             None => {

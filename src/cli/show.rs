@@ -6,6 +6,7 @@ use crate::types::text;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 
 /// Writes a line to standard output. A reader that has closed the pipe is not an error.
 pub(super) fn line(text: &str) -> Result<(), Fail> {
@@ -60,4 +61,29 @@ pub(super) fn result(result: &Value) -> Result<(), Fail> {
 /// Colours the text if colours are wanted.
 pub(super) fn paint(code: &str, words: &str) -> String {
     if is_color_wanted() { format!("\u{1b}[{code}m{words}\u{1b}[0m") } else { words.to_owned() }
+}
+
+/// The path as a shell reads it back.
+pub(super) fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+    use std::path::Path;
+
+    #[test]
+    fn a_shell_reads_a_path_back_as_it_is() {
+        for (path, expect) in [
+            ("/srv/par-home", "/srv/par-home"),
+            ("/srv/my home", "'/srv/my home'"),
+            ("/srv/it's", r"'/srv/it'\''s'"),
+            ("/srv/$HOME:x", "'/srv/$HOME:x'"),
+        ] {
+            assert_eq!(shell_word(Path::new(path)), expect);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::exit::{self, Fail};
 use super::new::{NewTool, disable, enable};
-use super::remote::{HomeServer, Server};
+use super::remote::HomeServer;
 use super::reply::{self, PrintedRun};
 use super::table::{Column, Screen, Sheet};
 use super::{compose, local, show};
@@ -11,7 +11,9 @@ use crate::auth::Principal;
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::policy::Door;
-use crate::tools::{CodeTree, Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot, check_id};
+use crate::tools::{
+    CodeTree, Element, Manifest, ResourceSpec, Runner, Stdin, UnknownTool, WriteRoot, check_id,
+};
 use crate::types::json::parse_strict;
 use crate::types::{Decision, StepStatus, limits, nearest, text};
 use clap::Subcommand;
@@ -106,40 +108,26 @@ fn call(home: Home, name: &str, arguments: &str, is_json: bool) -> Result<(RunRe
     let arguments = parse_strict(arguments.as_bytes(), limits::JSON_DEPTH_MAX)
         .map_err(|e| Fail::usage(format!("the arguments are not valid JSON: {e}")))?;
     let made = server.run(&format!("/tools/{name}"), &arguments)?;
-    note_unknown(&server, &home, &made);
+    note_unknown(&home, &made);
     Ok((made, PrintedRun::default()))
 }
 
-/// Says what may be meant by a tool that the server of a home does not offer: one with a similar
-/// name, or a manifest that the server has not loaded yet.
-pub(super) fn note_unknown(server: &Server, home: &Home, made: &RunReply) {
-    let unknown = |step: &&Step| {
+/// Says so if the manifest of a tool that the server of a home does not offer is there.
+pub(super) fn note_unknown(home: &Home, made: &RunReply) {
+    let is_unknown = |step: &&Step| {
         let error = step.result.get("error").and_then(Value::as_str);
-        step.decision == Decision::Invalid && error == Some(&format!("no tool is named `{}`", step.tool))
+        step.decision == Decision::Invalid
+            && error.is_some_and(|error| UnknownTool::is_reason(error, &step.tool))
     };
-    let unknown: BTreeSet<&str> = made.steps.iter().filter(unknown).map(|step| step.tool.as_str()).collect();
-    if unknown.is_empty() {
-        return;
-    }
-    // A user who may not list the tools gets no advice.
-    let offered = server.ask("/tools", None).unwrap_or_default();
-    let offered: Vec<&str> = offered
-        .get("items")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|tool| tool.get("name")?.as_str())
-        .collect();
-    for name in unknown {
-        let is_name = check_id(name).is_ok();
+    let unknown: BTreeSet<&str> =
+        made.steps.iter().filter(is_unknown).map(|step| step.tool.as_str()).collect();
+    for name in unknown.into_iter().filter(|name| check_id(name).is_ok()) {
         let file = format!("tools.d/{name}.toml");
-        if is_name && home.etc.join(&file).is_file() {
+        if home.etc.join(&file).is_file() {
             show::note(&format!(
                 "par: `{file}` is there, but the server does not offer `{name}`: `par reload` loads it if it is new; \
                  else no policy permits you to use it"
             ));
-        } else if let Some(meant) = nearest(name, offered.iter().copied()) {
-            show::note(&format!("par: did you mean the tool `{meant}`?"));
         }
     }
 }
@@ -149,12 +137,6 @@ pub(super) fn note_unknown(server: &Server, home: &Home, made: &RunReply) {
 fn note_hidden(agent: &Agent, principal: &Principal, name: &str) {
     let rules = agent.gate().rules();
     let is_there = rules.catalog.find(name).is_some();
-    if !is_there {
-        let known = rules.catalog.manifests().map(|manifest| manifest.name.as_str());
-        if let Some(meant) = nearest(name, known) {
-            show::note(&format!("par: did you mean `par tool call {meant}`?"));
-        }
-    }
     if is_there && !agent.tools(principal).iter().any(|tool| tool.name == name) {
         let role = principal.role().as_str();
         show::note(&format!(

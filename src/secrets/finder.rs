@@ -7,6 +7,7 @@ use super::known::{Named, Pattern, SecretError, SecretRefused};
 use crate::types::{Digest, digest, limits, secret};
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use memchr::{memchr, memchr2};
 use regex::bytes::Regex;
 use serde::de::IgnoredAny;
 use sha2::Sha256;
@@ -385,15 +386,16 @@ fn begins_escape(bytes: &[u8], at: usize) -> bool {
 
 /// The positions of both quotes of the next quoted piece from `at` on.
 fn quoted(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
-    let open = at + bytes.get(at..)?.iter().position(|byte| *byte == b'"')?;
-    let mut is_escaped = false;
-    let inner = bytes.get(open + 1..)?;
-    let close = inner.iter().position(|byte| {
-        let ends = *byte == b'"' && !is_escaped;
-        is_escaped = *byte == b'\\' && !is_escaped;
-        ends
-    })?;
-    Some((open, open + 1 + close))
+    let open = at + memchr(b'"', bytes.get(at..)?)?;
+    let mut from = open + 1;
+    loop {
+        let hit = from + memchr2(b'"', b'\\', bytes.get(from..)?)?;
+        if bytes.get(hit) == Some(&b'"') {
+            return Some((open, hit));
+        }
+        // The byte after a backslash ends nothing.
+        from = hit + 2;
+    }
 }
 
 /// Bytes with some pieces replaced, in order; nothing is copied before the first replacement.

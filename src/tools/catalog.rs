@@ -36,6 +36,20 @@ pub struct UnknownTool {
 }
 
 impl UnknownTool {
+    /// The error for `name`, with one of `known` that is similar.
+    fn new<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let name = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
+        let meant = nearest(&name, known).map(str::to_owned);
+        Self { name, meant }
+    }
+
+    /// Whether `reason` of a refusal says that no tool has `name`.
+    #[must_use]
+    pub fn is_reason(reason: &str, name: &str) -> bool {
+        let plain = Self { name: name.to_owned(), meant: None }.to_string();
+        reason.strip_prefix(&plain).is_some_and(|rest| rest.is_empty() || rest.starts_with(": did you mean"))
+    }
+
     fn hint(&self) -> String {
         self.meant.as_ref().map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"))
     }
@@ -160,8 +174,7 @@ impl Catalog {
     #[must_use]
     pub fn unknown(&self, ceiling: &Ceiling) -> Option<UnknownTool> {
         let name = ceiling.names()?.iter().find(|name| !self.tools.contains_key(*name))?;
-        let meant = nearest(name, self.tools.keys().map(String::as_str)).map(str::to_owned);
-        Some(UnknownTool { name: text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX)), meant })
+        Some(UnknownTool::new(name, self.tools.keys().map(String::as_str)))
     }
 
     /// Every manifest, by name.
@@ -195,7 +208,9 @@ impl Catalog {
         offered: impl Fn(&str) -> bool,
     ) -> Result<(Arc<Manifest>, Value, String), String> {
         let tool = self.tools.get(&proposed.tool).filter(|_| offered(&proposed.tool));
-        let tool = tool.ok_or_else(|| format!("no tool is named `{}`", proposed.tool))?;
+        // Only what was offered is suggested: what was not looks as if it were not there.
+        let known = || self.tools.keys().map(String::as_str).filter(|name| offered(name));
+        let tool = tool.ok_or_else(|| UnknownTool::new(&proposed.tool, known()).to_string())?;
         if proposed.arguments.len() > limits::ARGUMENTS_BYTES_MAX {
             return Err(format!("the arguments are longer than {} bytes", limits::ARGUMENTS_BYTES_MAX));
         }

@@ -82,13 +82,16 @@ fn a_tool_that_is_not_offered_is_explained_to_people() {
     std::fs::write(home.path("etc/tools.d/hidden.toml"), named("hidden")).expect("written");
     let _server = home.serve();
     let meant = home.par(&["run", "list_dirs(path=\"/var/log\")"]);
-    assert!(text(&meant.stderr).contains("did you mean the tool `list_dir`?"), "{}", text(&meant.stderr));
+    let told = text(&meant.stdout);
+    assert!(told.contains("no tool is named `list_dirs`: did you mean `list_dir`?"), "{told}");
     std::fs::write(home.path("etc/tools.d/kernel.toml"), kernel).expect("written");
     let unloaded = home.par(&["tool", "call", "kernel"]);
     assert_eq!(unloaded.status.code(), Some(1));
     assert!(text(&unloaded.stderr).contains("`par reload` loads it"), "{}", text(&unloaded.stderr));
     let hidden = home.par(&["run", "hidden()"]);
     assert!(text(&hidden.stdout).contains("no tool is named `hidden`"), "{}", text(&hidden.stdout));
+    let near = home.par(&["run", "hiddem()"]);
+    assert!(!text(&near.stdout).contains("did you mean"), "{}", text(&near.stdout));
     let card = |tool: &str| {
         let headers = home.entries(&["kind:call.decision", &format!("tool:{tool}")]);
         home.expect(0, &["audit", "show", &headers[0]["seq"].to_string()])

@@ -278,7 +278,6 @@ fn words_that_were_meant_are_named() {
         (&["lst_dir"], 2, "tip: did you mean `par tool call list_dir`?"),
         (&["policy", "explain", "raed_file"], 2, "`raed_file`, did you mean `read_file`? It is not a power"),
         (&["tool", "show", "lst_dir"], 1, "did you mean `list_dir`?"),
-        (&["tool", "call", "raed_file"], 1, "did you mean `par tool call read_file`?"),
         (&["policy", "explain", "raed_file", "{}"], 2, "did you mean `read_file`?"),
         (&["audit", "show", "kind:call.decison"], 2, "did you mean `call.decision`?"),
     ] {
@@ -286,6 +285,13 @@ fn words_that_were_meant_are_named() {
         assert_eq!(found, Some(code), "{args:?}: {said}");
         assert!(said.contains(expect), "{args:?}: {said}");
         assert!(!said.contains("error:"), "errors begin with `par:`: {said}");
+    }
+    for (args, code, expect) in [
+        (&["tool", "call", "raed_file"][..], 1, "no tool is named `raed_file`: did you mean `read_file`?"),
+        (&["run", "lst_dir(/var/log)"], 0, "no tool is named `lst_dir`: did you mean `list_dir`?"),
+    ] {
+        let told = home.expect(code, args);
+        assert!(told.contains(expect), "{args:?}: {told}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::ending::WalkEnd;
 use super::state::RunWalk;
-use crate::agent::news::{RunNews, VoidReason};
+use crate::agent::news::{ModelChange, RunNews, VoidReason};
 use crate::ledger::AppendError;
 use crate::llm::{DeltaSink, ModelErrorKind, ModelReply, ModelRequest, Provider};
 use crate::secrets::Clean;
@@ -87,13 +87,21 @@ impl RunWalk<'_> {
                 return Ok(Err(self.model_failed(&error)));
             };
             let (failed, next) = (provider.named(), in_service(next));
-            tracing::warn!(run = %self.run, model = failed, next = next.named(), %error, "a model is not in service");
+            tracing::info!(run = %self.run, model = failed, next = next.named(), %error, "a model is not in service");
+            let change = || ModelChange {
+                failed: failed.unwrap_or_default().to_owned(),
+                why: error.to_string(),
+                next: next.named().unwrap_or_default().to_owned(),
+            };
             let before = vec![self.error_draft(&error)];
             let before = match self.fit(before, &*next).await? {
                 Ok(before) => before,
                 Err(ended) => return Ok(Err(ended)),
             };
             cleared = self.clear(before, next.sink(), failed).await?;
+            if cleared.is_ok() {
+                self.agent.report(|| RunNews::NextModel(change()));
+            }
             (provider, tried) = (next, 0);
         }
     }

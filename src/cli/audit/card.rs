@@ -9,6 +9,7 @@ use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, ObjectFound, PolicyLoadPayload, ToolsLoadPayload,
 };
 use crate::ledger::{Filter, Header, Kind, Order, Stored};
+use crate::tools::UnknownTool;
 use crate::types::clock::Wall;
 use crate::types::{Decision, limits, text};
 use serde_json::{Map, Value};
@@ -182,7 +183,7 @@ fn withheld(stored: &Stored, source: &EntrySource<'_>) -> Result<Option<String>,
         return Ok(None);
     };
     let reason = stored.payload::<CallDecisionPayload>().and_then(|decided| decided.reason);
-    if reason.as_deref() != Some(format!("no tool is named `{tool}`").as_str()) {
+    if !reason.is_some_and(|reason| UnknownTool::is_reason(&reason, tool)) {
         return Ok(None);
     }
     let loads = Filter::field("kind", Kind::ToolsLoad.as_str());

@@ -27,6 +27,7 @@ mod upgrade;
 
 pub(super) use earlier::hint;
 pub(super) use files::{made, make, set_owner};
+use minimum::Found;
 pub(super) use minimum::set_minimum;
 pub(super) use people::People;
 pub(super) use shipped::tool_names;
@@ -111,17 +112,7 @@ impl Init {
                          "host": host::parts(), "enabled": enabled }),
             )?;
         } else {
-            show::line(&made(home))?;
-            let names: Vec<&str> = enabled.iter().map(SwitchedTool::name).collect();
-            match tools {
-                HostTools::AsShipped => show::line(
-                    "Without a terminal nothing was asked: tools are on and off as shipped, and `par tool enable NAME` \
-                     enables one",
-                )?,
-                _ if names.is_empty() => show::line("No further tool was enabled")?,
-                _ => show::line(&format!("Enabled, because they only read: {}", names.join(", ")))?,
-            }
-            found.print()?;
+            say(home, tools, &enabled, &found)?;
         }
         if let Some(user) = user {
             let files = Files::below(&home.data);
@@ -134,4 +125,25 @@ impl Init {
         }
         Ok(exit::OK)
     }
+}
+
+/// Tells a person what was made, and what to do next.
+fn say(home: &Home, tools: HostTools, enabled: &[SwitchedTool], found: &Found) -> Result<(), Fail> {
+    show::line(&made(home))?;
+    let names: Vec<&str> = enabled.iter().map(SwitchedTool::name).collect();
+    match tools {
+        HostTools::AsShipped => show::line(
+            "Without a terminal nothing was asked: tools are on and off as shipped, and `par tool enable NAME` \
+             enables one",
+        )?,
+        _ if names.is_empty() => show::line("No further tool was enabled")?,
+        _ => show::line(&format!("Enabled, because they only read: {}", names.join(", ")))?,
+    }
+    found.print()?;
+    let par = format!("par --home {}", show::shell_word(&home.root));
+    show::line(&format!(
+        "Next:\n  {par} run 'how is this server doing?'     # no server and no model needed\n  \
+         {par} key create NAME --role operator     # for a program or another person\n  \
+         {par} serve"
+    ))
 }

@@ -1,6 +1,7 @@
 //! What quickstart prints at its end: where the dashboard is, and what to do next.
 
 use super::key::{DAYS, NAME};
+use crate::cli::show::shell_word;
 use crate::config::{Home, is_on_search_path};
 use std::path::{Path, PathBuf};
 
@@ -17,12 +18,12 @@ impl NextSteps {
         let mut settings = Vec::new();
         // Any other etc/ was named by a flag or is the service's: no variable names it.
         if home.etc == home.root.join("etc") {
-            settings.push(format!("PAR_HOME={}", quoted(&home.root)));
+            settings.push(format!("PAR_HOME={}", shell_word(&home.root)));
         }
         let program = std::env::current_exe().ok();
         let folder = program.as_deref().and_then(Path::parent);
         if let Some(folder) = folder.filter(|folder| !is_on_search_path(folder)) {
-            settings.push(format!("PATH={}:$PATH", quoted(folder)));
+            settings.push(format!("PATH={}:$PATH", shell_word(folder)));
         }
         Self { root: home.root.clone(), settings }
     }
@@ -62,30 +63,5 @@ Ctrl-C stops the server."
              Start again: par serve        Revoke the key: par key revoke {NAME}",
             self.root.display()
         )
-    }
-}
-
-/// The path as a shell reads it back.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-    use std::path::Path;
-
-    #[test]
-    fn a_shell_reads_a_path_back_as_it_is() {
-        for (path, expect) in [
-            ("/srv/par-home", "/srv/par-home"),
-            ("/srv/my home", "'/srv/my home'"),
-            ("/srv/it's", r"'/srv/it'\''s'"),
-            ("/srv/$HOME:x", "'/srv/$HOME:x'"),
-        ] {
-            assert_eq!(quoted(Path::new(path)), expect);
-        }
     }
 }

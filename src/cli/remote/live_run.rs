@@ -132,6 +132,7 @@ impl<'a> RunEventReader<'a> {
                 .get("reason")
                 .and_then(|reason| serde_json::from_value(reason.clone()).ok())
                 .map(RunNews::Void),
+            "model.changed" => read(data).map(RunNews::NextModel),
             "message" => read(data).map(|reply| RunNews::Said(Box::new(reply))),
             "call.decision" | "approval.requested" => {
                 let other = read::<Step>(data).map(|step| DecidedCall::Other(Box::new(step)));

@@ -133,6 +133,7 @@ impl RunEvents {
                     event(events, None, "text.void", &json!({ "reason": reason }));
                 }
             }
+            RunNews::NextModel(change) => event(events, None, "model.changed", &change),
             RunNews::Said(reply) => {
                 self.has_words = false;
                 event(events, Some(reply.seq), "message", &reply);
