@@ -19,10 +19,7 @@ use crate::types::{DataLabels, Labelled};
 /// ```
 #[derive(Debug)]
 pub struct Conversation {
-    /// The system prompt, and after it the runbook.
     system: String,
-    /// The length of the system prompt alone.
-    prompt_bytes: usize,
     runbook: Option<GivenRunbook>,
     messages: Vec<Message>,
     /// The results that are in it, with their places in the messages.
@@ -78,9 +75,7 @@ impl Conversation {
     #[must_use]
     pub fn new(system: Labelled<String>) -> Self {
         let (system, labels) = system.into_parts();
-        let bytes = system.len();
-        let (messages, results) = (Vec::new(), Vec::new());
-        Self { bytes, prompt_bytes: bytes, system, runbook: None, messages, results, labels }
+        Self { bytes: system.len(), system, runbook: None, messages: Vec::new(), results: Vec::new(), labels }
     }
 
     /// Gives the model a runbook: the operator's text, after the system prompt.
@@ -110,12 +105,6 @@ impl Conversation {
     #[must_use]
     pub fn system(&self) -> &str {
         &self.system
-    }
-
-    /// The system prompt alone.
-    #[must_use]
-    pub fn prompt(&self) -> &str {
-        self.system.get(..self.prompt_bytes).unwrap_or_default()
     }
 
     /// The messages, oldest first.
