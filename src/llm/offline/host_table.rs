@@ -21,7 +21,7 @@ const fn largest(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
 }
 
 /// The table, before that of the other sentences: some of those accept any name.
-pub(super) const HOST_SENTENCES: [Sentence; 27] = [
+pub(super) const HOST_SENTENCES: [Sentence; 28] = [
     Sentence {
         example: "why is this server slow?",
         forms: &[
@@ -230,7 +230,18 @@ pub(super) const HOST_SENTENCES: [Sentence; 27] = [
             "are there [any] [pending] [security] updates",
             "[show] [me] [the] [pending] updates",
         ],
-        means: Missing("pending updates", &["search_files", "health_check"]),
+        means: Either(
+            &[SentenceStep { tool: "pending_updates", arguments: &[] }],
+            &Missing("pending updates", &["search_files", "health_check"]),
+        ),
+    },
+    Sentence {
+        example: "which cron jobs are there?",
+        forms: &["what|which cron jobs are there", "[show|list] [me] [the] [all] cron jobs", "crontab -l"],
+        means: Either(
+            &[SentenceStep { tool: "cron_list", arguments: &[] }],
+            &Missing("the jobs of cron", &["timer_list", "search_files"]),
+        ),
     },
     Sentence {
         example: "errors of the last hour",

@@ -1,4 +1,4 @@
-//! Answers from journals, compared and parsed files, and PAR's own record.
+//! Answers from what the host and PAR keep: journals, packages, logins, jobs, files, the record.
 
 use super::shape::{ITEMS_SHOWN_MAX, count, items, number, shown, time, word};
 use serde_json::Value;
@@ -10,6 +10,9 @@ pub(super) fn reads(tool: &str, result: &Value) -> Option<String> {
         "diff_files" => differences(result),
         "read_config" => config(result),
         "who_was_denied" => denied(result),
+        "pending_updates" => updates(result),
+        "logins" => logins(result),
+        "cron_list" => jobs(result),
         _ => None,
     }
 }
@@ -96,6 +99,55 @@ fn denied(result: &Value) -> Option<String> {
     Some(format!("{calls}{whose} denied in {hours}{}", items(result, "denied", line)?))
 }
 
+/// A count that may not be known.
+fn known(result: &Value, name: &str) -> String {
+    number(result, name).map_or_else(|| "an unknown number of".to_owned(), |many| many.to_string())
+}
+
+fn updates(result: &Value) -> Option<String> {
+    let line = |one: &Value| {
+        let is = |name: &str| one.get(name) == Some(&Value::Bool(true));
+        let marks = [(is("security"), ", security"), (is("held"), ", held back")];
+        let marks: String = marks.iter().filter(|(is, _)| *is).map(|(_, mark)| *mark).collect();
+        let (installed, candidate) = (word(one, "installed")?, word(one, "candidate")?);
+        Some(format!("{} {installed} → {candidate}{marks}", word(one, "name")?))
+    };
+    let lines = items(result, "packages", line)?;
+    let (all, security, held) = (known(result, "count"), known(result, "security"), known(result, "held"));
+    let as_of = time(result, "as_of").map(|at| format!(", as of {at}")).unwrap_or_default();
+    Some(format!("{all} pending, {security} for security, {held} held back{as_of}{lines}"))
+}
+
+fn logins(result: &Value) -> Option<String> {
+    let times = |one: &Value| {
+        let last = time(one, "last_at").map(|at| format!(", last {at}")).unwrap_or_default();
+        Some(format!("{}{last}", count(number(one, "count")?, "time")))
+    };
+    let login = |one: &Value| {
+        let from = word(one, "from").map(|from| format!(" from {from}")).unwrap_or_default();
+        Some(format!("{}{from}: {}", word(one, "user")?, times(one)?))
+    };
+    let failed = |one: &Value| Some(format!("from {}: {}", word(one, "from")?, times(one)?));
+    let hours = count(number(result, "hours")?, "hour");
+    let failures = items(result, "failed_by_source", failed).unwrap_or_default();
+    Some(format!(
+        "{} logins in {hours}{}\n {} failed{failures}",
+        known(result, "logins_total"),
+        items(result, "logins", login)?,
+        known(result, "failed_total")
+    ))
+}
+
+fn jobs(result: &Value) -> Option<String> {
+    let line = |one: &Value| {
+        let user = word(one, "user").map(|user| format!(" by {user}")).unwrap_or_default();
+        let program = word(one, "program").unwrap_or_else(|| "an unknown program".to_owned());
+        let off = if one.get("enabled") == Some(&Value::Bool(false)) { ", off" } else { "" };
+        Some(format!("{} {program}{user} ({}){off}", word(one, "schedule")?, word(one, "file")?))
+    };
+    Some(format!("{}{}", count(number(result, "jobs_found")?, "job"), items(result, "jobs", line)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::reads;
@@ -134,6 +186,27 @@ mod tests {
                 { "principal": "os:ana", "tool": "deploy", "rules": ["night"], "class": "policy", "calls": 1 }] }),
             "3 calls of your own denied in 24 hours\n  os:ana read_file: 2 calls, no policy permits it, last \
              2026-11-18T11:06:40Z\n  os:ana deploy: 1 call, by night",
+        );
+        check(
+            "pending_updates",
+            json!({ "count": 2, "security": 1, "held": null, "as_of": at, "packages": [
+                { "name": "openssl", "installed": "3.0.1", "candidate": "3.0.2", "security": true, "held": false }] }),
+            "2 pending, 1 for security, an unknown number of held back, as of 2026-11-18T11:06:40Z\n  openssl 3.0.1 → \
+             3.0.2, security",
+        );
+        check(
+            "logins",
+            json!({ "hours": 24, "logins_total": 1, "failed_total": 2,
+                "logins": [{ "user": "ana", "from": "192.0.2.7", "count": 1 }],
+                "failed_by_source": [{ "from": "192.0.2.9", "count": 2, "last_at": at }] }),
+            "1 logins in 24 hours\n  ana from 192.0.2.7: 1 time\n 2 failed\n  from 192.0.2.9: 2 times, last \
+             2026-11-18T11:06:40Z",
+        );
+        check(
+            "cron_list",
+            json!({ "jobs_found": 1, "jobs": [{ "file": "/etc/crontab", "schedule": "@daily", "user": "root",
+                "program": "/usr/bin/x", "enabled": false }] }),
+            "1 job\n  @daily /usr/bin/x by root (/etc/crontab), off",
         );
         assert_eq!(reads("read_config", &json!({})), None);
     }

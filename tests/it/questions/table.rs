@@ -114,12 +114,12 @@ pub(super) const QUESTIONS: [AskedQuestion; 10] = [
     AskedQuestion {
         title: "Which updates are pending?",
         asked: &[ask(
-            "which updates are pending",
-            &[("runbook", ""), ("search_files", ""), ("dpkg.log", "")],
+            "which updates are pending?",
+            &[("pending_updates", ", as of ~"), ("libssl3", ""), ("tzdata", "")],
         )],
-        calls: &[("search_files", r#"{"path":"@logs/dpkg.log","pattern":" upgrade "}"#)],
-        shows: &["libssl3"],
-        says: "libssl3 was the last to be updated; no tool that is on lists what is pending.",
+        calls: &[("pending_updates", "{}")],
+        shows: &["\"count\":2", "\"security\":1"],
+        says: "Two: libssl3, for security, and tzdata.",
         is_of_disk: false,
     },
     AskedQuestion {

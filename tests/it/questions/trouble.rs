@@ -70,6 +70,7 @@ impl Trouble {
     pub(super) fn make(home: &TestHome, host: &TroubledHost) -> Option<Self> {
         let real = |path: PathBuf| path.canonicalize().expect("real").display().to_string();
         write_files(home, &host.now);
+        plant_updates(home);
         let small = home.path("workspace/small");
         std::fs::create_dir(&small).expect("folder");
         let mut mount = start(Path::new("mount"));
@@ -93,7 +94,6 @@ impl Trouble {
             pair(logs.clone(), "/var/log"),
             pair(host.now.clone(), AT),
             pair(slashes(&host.now), &slashes(AT)),
-            pair(dashes(&host.now), &dashes(AT)),
             pair(format!("localhost:{}", host.tls.0), "localhost:8443"),
             pair(format!("{} busy-report", host.busy.id()), "4242 busy-report"),
             pair(format!("  {low}/tcp at"), "  80/tcp at"),
@@ -126,11 +126,6 @@ fn slashes(time: &str) -> String {
     time.replace('-', "/").replace('T', " ").replace('Z', "")
 }
 
-/// A time as dpkg writes it.
-fn dashes(time: &str) -> String {
-    time.replace('T', " ").replace('Z', "")
-}
-
 fn write_files(home: &TestHome, now: &str) {
     let logs = home.beside("logs");
     std::fs::create_dir_all(logs.join("nginx")).expect("folder");
@@ -141,12 +136,34 @@ fn write_files(home: &TestHome, now: &str) {
     write(logs.join("nginx/error.log"), format!("{} {upstream}", slashes(now)));
     let login = "sshd[9]: Accepted publickey for ana from 192.0.2.7 port 40000 ssh2";
     write(logs.join("auth.log"), format!("{now} web1 {login}\n"));
-    let upgrade = "upgrade libssl3:amd64 3.0.15-1 3.0.16-1";
-    write(logs.join("dpkg.log"), format!("{} {upgrade}\n", dashes(now)));
     let shop = home.path("workspace/shop");
     std::fs::create_dir(&shop).expect("folder");
     write(shop.join("app.conf.old"), "workers = 2\nport = 8080\n".to_owned());
     write(shop.join("app.conf"), "workers = 64\nport = 8080\n".to_owned());
+}
+
+/// What dpkg and apt keep: two packages of which a newer version is known.
+fn plant_updates(home: &TestHome) {
+    let packages = |newer: bool, names: &[&str]| -> String {
+        let version = if newer { "3.0.16-1" } else { "3.0.15-1" };
+        let status = if newer { "" } else { "Status: install ok installed\n" };
+        let one =
+            |name: &&str| format!("Package: {name}\n{status}Architecture: amd64\nVersion: {version}\n\n");
+        names.iter().map(one).collect()
+    };
+    let folder = home.beside("packages");
+    std::fs::create_dir_all(folder.join("dpkg")).expect("folder");
+    std::fs::create_dir(folder.join("lists")).expect("folder");
+    let write = |path: &str, text: String| std::fs::write(folder.join(path), text).expect("file");
+    write("dpkg/status", packages(false, &["libssl3", "tzdata", "zlib1g"]));
+    write("lists/deb_dists_x-security_main_binary-amd64_Packages", packages(true, &["libssl3"]));
+    write("lists/deb_dists_x_main_binary-amd64_Packages", packages(true, &["tzdata"]));
+    let file = "tools.d/pending_updates.toml";
+    let shipped = std::fs::read_to_string(home.path("etc").join(file)).expect("shipped");
+    let of_host = "read = [\"/var/lib/dpkg\", \"/var/lib/apt/lists\"]";
+    assert!(shipped.contains(of_host), "{shipped}");
+    let planted = format!("read = [\"{0}/dpkg\", \"{0}/lists\"]", folder.display());
+    home.add(file, &shipped.replace(of_host, &planted));
 }
 
 fn failed_nginx() -> FakeUnit {
