@@ -38,6 +38,8 @@ mod sentences;
 mod shipped; // as an ordinary user too
 // A newer version on an edited home.
 mod upgrade;
+// Reports from files of the host: packages, logins, jobs, certificates.
+mod system_files; // as an ordinary user too
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.
