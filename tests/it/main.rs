@@ -62,6 +62,8 @@ mod reload; // as an ordinary user too
 mod replay;
 // Requests to models are built again from the ledger, also by another reader.
 mod rebuilt;
+
+mod held;
 // Followers of the ledger receive the entries that match.
 mod follow;
 // Runbooks are followed, recorded and checked.
