@@ -212,7 +212,7 @@ impl OpenTool {
         self.roots.iter().map(Root::grant)
     }
 
-    /// The folders of `read`, for a builtin that reads in them without being about one object there.
+    /// The folders of `read`, for a builtin that reads in them and is not about one object there.
     pub(crate) fn system_roots(&self) -> &[Root] {
         match &self.manifest.runner {
             Runner::Builtin(which) if which.reads_in_folders() => &self.roots,

@@ -99,7 +99,7 @@ fn chain_in(bytes: Vec<u8>) -> Vec<CertificateDer<'static>> {
     chain
 }
 
-/// Whole days until the first certificate in a file ends; `None` if there is none.
+/// Whole days until the first certificate in a file ends; `None` for a file without one.
 pub(crate) fn days_left(file: BorrowedFd<'_>) -> Option<i64> {
     let now_s = i64::try_from(Wall::now().0 / 1_000_000).unwrap_or(i64::MAX);
     builtin_days_left(chain_in(read(file).ok()?).first()?, now_s)

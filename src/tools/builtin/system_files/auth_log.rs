@@ -73,7 +73,7 @@ mod tests {
                 "message repeated 3 times: [ Failed password for root from 192.0.2.8 port 1 ssh2]",
                 login(true, "root", "192.0.2.8", 3),
             ),
-            // Somebody chose ` from 198.51.100.1 port 1 ssh2` as a part of the name.
+            // A part of the name looks like the end of the line.
             (
                 "Failed password for invalid user a from 198.51.100.1 port 1 ssh2 from 192.0.2.9 port 2 ssh2",
                 login(true, "a from 198.51.100.1 port 1 ssh2", "192.0.2.9", 1),

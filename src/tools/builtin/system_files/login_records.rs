@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
-/// Of a longer file, this much of its end is read, in bytes.
+/// The part of a file that is read, at its end, in bytes.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 /// Records that are read at once.
 const RECORDS_AT_ONCE: usize = 256;

@@ -21,12 +21,12 @@ const HOURS_DEFAULT: u64 = 168;
 const LIMIT_DEFAULT: u64 = 20;
 /// Different sources or users that are counted.
 const KEYS_MAX: usize = 20_000;
-/// Of a longer log, this much of its end is read, in bytes.
+/// The part of a log that is read, at its end, in bytes.
 const LOG_BYTES_MAX: u64 = 64 << 20;
 
 /// How often, and when first and last.
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct LoginTimes {
     count: u64,
     first_s: i64,
     last_s: i64,
@@ -35,9 +35,9 @@ struct Times {
 /// The sums of one kind of source: of the records, or of the log.
 #[derive(Debug, Default)]
 struct LoginSums {
-    logins: BTreeMap<(String, String), Times>,
-    failed_from: BTreeMap<String, Times>,
-    failed_users: BTreeMap<String, Times>,
+    logins: BTreeMap<(String, String), LoginTimes>,
+    failed_from: BTreeMap<String, LoginTimes>,
+    failed_users: BTreeMap<String, LoginTimes>,
     logins_total: u64,
     failed_total: u64,
     failed_unknown: u64,
@@ -210,7 +210,7 @@ impl LoginSums {
     /// Each list has at most `limit` entries and takes a third of `room`.
     fn answer(&self, limit: u64, room: usize) -> Value {
         let mut is_cut = self.is_cut;
-        let mut list = |mut all: Vec<(Value, Times)>| {
+        let mut list = |mut all: Vec<(Value, LoginTimes)>| {
             all.sort_by_key(|(_, times)| std::cmp::Reverse((times.count, times.last_s)));
             let total = all.len();
             let mut list = Fitting::new(limit, room / 3);
@@ -247,19 +247,19 @@ impl LoginSums {
 }
 
 /// Whether there was room for the key.
-fn count<K: Ord>(all: &mut BTreeMap<K, Times>, key: K, seen: &LoginSeen<'_>) -> bool {
+fn count<K: Ord>(all: &mut BTreeMap<K, LoginTimes>, key: K, seen: &LoginSeen<'_>) -> bool {
     let is_new = !all.contains_key(&key);
     if is_new && all.len() >= KEYS_MAX {
         return false;
     }
-    let times = all.entry(key).or_insert(Times { count: 0, first_s: seen.at_s, last_s: seen.at_s });
+    let times = all.entry(key).or_insert(LoginTimes { count: 0, first_s: seen.at_s, last_s: seen.at_s });
     times.count = times.count.saturating_add(seen.times);
     times.first_s = times.first_s.min(seen.at_s);
     times.last_s = times.last_s.max(seen.at_s);
     true
 }
 
-impl Times {
+impl LoginTimes {
     fn members(self, names: Value) -> Value {
         let mut one = match names {
             Value::Object(names) => names,

@@ -68,7 +68,7 @@ fn each_if_any(fields: &PackageFields, each: &mut impl FnMut(&PackageFields)) {
     }
 }
 
-/// Name and value of a field; a line that continues one, or is not UTF-8, is none.
+/// Name and value of a field; `None` for a line that continues one or is not UTF-8.
 fn field(line: &[u8]) -> Option<(&[u8], &str)> {
     // Names of fields are short: most lines are decided here.
     let colon = line.iter().take(32).position(|byte| *byte == b':')?;

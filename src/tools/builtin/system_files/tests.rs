@@ -12,18 +12,18 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Folders in a folder of its own, in place of those of the host.
-struct Stage {
+struct FileStage {
     dir: tempfile::TempDir,
     which: Builtin,
 }
 
-impl SystemFiles for Stage {
+impl SystemFiles for FileStage {
     fn open(&self, path: &str, name: &str) -> Result<File, Errno> {
         File::open(Path::new(path).join(name)).map_err(|_| Errno::ACCESS)
     }
 }
 
-impl Stage {
+impl FileStage {
     fn new(which: Builtin) -> Self {
         Self { dir: tempfile::tempdir().expect("a folder"), which }
     }
@@ -87,8 +87,8 @@ fn package(name: &str, architecture: &str, version: &str) -> String {
     format!("Package: {name}\nArchitecture: {architecture}\nVersion: {version}\nSHA256: 0\n\n")
 }
 
-fn updates() -> Stage {
-    let stage = Stage::new(Builtin::PendingUpdates);
+fn updates() -> FileStage {
+    let stage = FileStage::new(Builtin::PendingUpdates);
     stage.put("dpkg/status", STATUS);
     stage.put("dpkg/status-old", "Package: x\n");
     let list = |site: &str| format!("lists/deb.example_debian_dists_{site}_main_binary-amd64_Packages");
@@ -159,7 +159,7 @@ fn updates_are_those_that_apt_would_take() {
 /// What cannot be known is not reported as none.
 #[test]
 fn without_lists_nothing_is_known_of_updates() {
-    let stage = Stage::new(Builtin::PendingUpdates);
+    let stage = FileStage::new(Builtin::PendingUpdates);
     let error = stage.report(&["dpkg", "lists"], &json!({}), 65_536).expect_err("no status");
     assert!(error.contains("dpkg"), "{error}");
     stage.put("dpkg/status", STATUS);
@@ -206,7 +206,7 @@ fn rfc3339(at_s: u32) -> String {
 /// Sums by source and user. A password that was typed as a name is in no result.
 #[test]
 fn logins_are_summed_up_from_the_records() {
-    let stage = Stage::new(Builtin::Logins);
+    let stage = FileStage::new(Builtin::Logins);
     let now = now_s();
     let (old, first, last) = (now - 800_000, now - 7_200, now - 60);
     stage.put(
@@ -261,7 +261,7 @@ fn logins_are_summed_up_from_the_records() {
 /// known.
 #[test]
 fn logins_come_from_the_log_where_there_are_no_records() {
-    let stage = Stage::new(Builtin::Logins);
+    let stage = FileStage::new(Builtin::Logins);
     let told = stage.report(&["log"], &json!({}), 65_536).expect("an answer");
     assert_eq!(
         (&told["logins_total"], &told["failed_total"], &told["host_starts"]),
@@ -296,7 +296,7 @@ fn logins_come_from_the_log_where_there_are_no_records() {
 /// Programs and users, but neither commands nor variables, which hold secrets.
 #[test]
 fn jobs_are_listed_without_their_commands() {
-    let stage = Stage::new(Builtin::CronList);
+    let stage = FileStage::new(Builtin::CronList);
     stage.put(
         "cron.d/backup",
         "MAILTO=root\nTOKEN=ENV-S3CRET\n5 2 * * * ada /opt/backup --password=ARG-S3CRET\nnonsense\n",
@@ -332,7 +332,7 @@ fn jobs_are_listed_without_their_commands() {
 proptest! {
     #[test]
     fn any_list_gives_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..2_000), text in "((Package|Version|Architecture|Status): ?[ a-z0-9.-]{0,9}\n){0,9}") {
-        let stage = Stage::new(Builtin::PendingUpdates);
+        let stage = FileStage::new(Builtin::PendingUpdates);
         stage.put("dpkg/status", [STATUS.as_bytes(), b"\n", text.as_bytes()].concat());
         stage.put("lists/a_Packages", [text.as_bytes(), &bytes].concat());
         stage.put("lists/a_InRelease", &bytes);
@@ -341,7 +341,7 @@ proptest! {
     }
     #[test]
     fn any_records_and_lines_give_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..2_000), line in ".{0,200}") {
-        let stage = Stage::new(Builtin::Logins);
+        let stage = FileStage::new(Builtin::Logins);
         stage.put("log/wtmp", &bytes);
         stage.put("log/auth.log", [&bytes, line.as_bytes()].concat());
         let told = stage.report(&["log"], &json!({}), 8_192);
@@ -349,7 +349,7 @@ proptest! {
     }
     #[test]
     fn any_table_gives_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..500), line in "([0-9*/@%=\\\\ a-z]{0,60}\n){0,9}") {
-        let stage = Stage::new(Builtin::CronList);
+        let stage = FileStage::new(Builtin::CronList);
         stage.put("cron.d/a", &bytes);
         stage.put("crontabs/b", &line);
         let told = stage.report(&["cron.d", "crontabs"], &json!({ "arguments": true }), 8_192);
