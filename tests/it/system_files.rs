@@ -2,11 +2,12 @@
 //! files that the test writes.
 
 use crate::support::{TestHome, is_root, text};
+use par::types::clock::Wall;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A home, and a folder that all users may enter, in place of the folders of the host.
 pub(crate) struct Planted {
@@ -83,7 +84,7 @@ fn pending_updates_are_read_in_the_sandbox() {
     assert_eq!(told["packages"][0]["candidate"], "3.0.2", "{told}");
 
     let closed = planted.put("lists/closed_Packages", newer.replace("3.0.2", "3.0.9"));
-    std::fs::set_permissions(closed, PermissionsExt::from_mode(0)).expect("mode");
+    std::fs::set_permissions(closed, PermissionsExt::from_mode(0o000)).expect("mode");
     let elsewhere = planted.put("elsewhere/x_Packages", newer.replace("3.0.2", "4.0.0"));
     planted.link("lists/link_Packages", &elsewhere);
     let told = planted.told("pending_updates", &json!({}));
@@ -109,7 +110,7 @@ fn logins_are_off_as_shipped_and_give_sums() {
     let planted = Planted::new();
     planted.home.par(&["tool", "call", "logins"]).status.success().then(|| panic!("it is on"));
     planted.home.expect(0, &["tool", "enable", "logins"]);
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let now_s = Wall::now().0 / 1_000_000;
     planted.put(
         "log/auth.log",
         format!(
@@ -144,7 +145,7 @@ fn jobs_of_cron_are_listed_and_their_commands_are_not() {
     planted.put("cron.d/backup", "@daily ada /opt/backup\n");
     planted.put("crontabs/bob", "@daily /opt/hidden\n");
     let closed = planted.at.join("crontabs");
-    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0)).expect("mode");
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o000)).expect("mode");
     planted.reads("cron_list", &["crontab", "cron.d", "crontabs"]);
     let told = planted.told("cron_list", &json!({}));
     let programs: Vec<&str> =
@@ -165,7 +166,7 @@ fn certificates_of_this_host_are_part_of_its_health() {
     let certificate = |days: i64| {
         let mut params = CertificateParams::new(vec!["web1".to_owned()]).expect("a name");
         let day = |days: u64| Duration::from_secs(86_400 * days);
-        let now = SystemTime::now();
+        let now = UNIX_EPOCH + Duration::from_micros(Wall::now().0);
         params.not_before = (now - day(100)).into();
         params.not_after = (now + day(200) - day(u64::try_from(200 - days).expect("positive"))).into();
         params.self_signed(&KeyPair::generate().expect("a key")).expect("a certificate").der().to_vec()
