@@ -804,6 +804,9 @@ class Run:
 
     def __init__(self, request, system):
         self.tools, self.system, self.message = request["tools"], system, request["message"]
+        if "response_schema" in request:
+            schema = request["response_schema"]
+            self.message += f"\n\n{schema['words']}\n\n{schema['schema']}"
         if "runbook" in request:
             self.system += f"\n\n{request['runbook']['words']}\n\n{request['runbook']['text']}"
         self.replies, self.calls, self.results, self.left_out = [], [], {}, set()
@@ -854,9 +857,16 @@ class Run:
                     calls[-1]["extra_content"] = Raw(states[call["id"]])
             refusal = reply.get("stop_text") if reply["stop"] == "refusal" else None
             message = {"role": "assistant", "content": reply.get("text", refusal)}
-            yield {**message, "tool_calls": calls}
+            yield {**message, "tool_calls": calls} if calls else message
+            if repair(reply):
+                yield {"role": "user", "content": repair(reply)}
             for call in reply["calls"]:
                 yield {"role": "tool", "tool_call_id": call["id"], "content": self.told(next(decisions))}
+
+
+def repair(reply):
+    """Returns what PAR wrote to the model about its answer, if it asked for it again."""
+    return reply.get("unfit", {}).get("repair")
 
 
 class Raw(str):
@@ -917,8 +927,8 @@ def requests(folder):
                         other.append(header["seq"])
                 except (KeyError, AttributeError, StopIteration, RuntimeError):
                     not_built += 1
-                # One without calls is the last, or there was no room for it.
-                if run is not None and payload.get("calls"):
+                # Another one without calls is the last, or there was no room for it.
+                if run is not None and (payload.get("calls") or repair(payload)):
                     run.replies.append(payload)
             elif run is not None and kind == "context.trim":
                 run.left_out.update(payload["left_out"])

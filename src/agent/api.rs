@@ -1,13 +1,16 @@
 //! Requests to the agent and its replies, in the shapes of the HTTP API.
 
+use super::answer::SchemaFault;
 use crate::ledger::AppendError;
 use crate::ledger::payload::RunReplyPayload;
 use crate::tools::Manifest;
 use crate::types::{Ceiling, RunId, SessionId, limits, text};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-pub use crate::ledger::payload::{AnswerBy, Step, StepLedger, StepRefusal, Usage};
+pub use crate::ledger::payload::{
+    AnswerBy, HeldResponse, HeldStatus, Step, StepLedger, StepRefusal, UnfitAnswer, Usage,
+};
 pub use crate::types::RunStatus;
 
 /// A message to the agent. Unknown fields are refused. Fields of later versions are known by name,
@@ -38,6 +41,9 @@ pub struct RunRequest {
     /// The only tools that the run may use; null and absent: every tool that the caller may use.
     #[serde(default)]
     pub tools: Ceiling,
+    /// The JSON Schema that the answer is held to; null and absent: none.
+    #[serde(default)]
+    pub response_schema: Option<Value>,
 }
 
 /// Limits that a request may lower.
@@ -81,9 +87,20 @@ pub struct RunReply {
     /// The name of the runbook that the run was given.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub runbook: Option<String>,
+    /// The answer as JSON, if it matches the schema of the request.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
+    pub answer_json: Option<Value>,
+    /// What became of the schema of the request, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub response: Option<HeldResponse>,
     /// Its entries on the ledger. Absent from the recorded payload.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ledger: Option<LedgerRange>,
+}
+
+/// Reads a member whose value may be null.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
 }
 
 impl RunReply {
@@ -91,7 +108,20 @@ impl RunReply {
     #[must_use]
     pub fn payload(&self) -> RunReplyPayload {
         let Self {
-            run, session, status, answer, said_by, limit, steps, usage, models, ceiling, runbook, ..
+            run,
+            session,
+            status,
+            answer,
+            said_by,
+            limit,
+            steps,
+            usage,
+            models,
+            ceiling,
+            runbook,
+            answer_json,
+            response,
+            ledger: _,
         } = self.clone();
         RunReplyPayload {
             run,
@@ -105,6 +135,8 @@ impl RunReply {
             models,
             ceiling,
             runbook,
+            answer_json: answer_json.map(|answer| answer.to_string()),
+            response,
         }
     }
 }
@@ -167,6 +199,8 @@ impl From<RunReplyPayload> for RunReply {
             models,
             ceiling,
             runbook,
+            answer_json,
+            response,
         } = recorded;
         Self {
             run,
@@ -180,6 +214,8 @@ impl From<RunReplyPayload> for RunReply {
             models,
             ceiling,
             runbook,
+            answer_json: answer_json.and_then(|answer| serde_json::from_str(&answer).ok()),
+            response,
             ledger: None,
         }
     }
@@ -241,6 +277,9 @@ pub enum RunError {
     /// A field is not supported yet, or a value is out of range: its name and the reason.
     #[error("`{0}`: {1}")]
     Invalid(&'static str, String),
+    /// The schema for the answer is not one that an answer can be held to.
+    #[error("`response_schema`: {0}")]
+    Schema(SchemaFault),
     /// Too many runs are active: of this key if `of_key`, otherwise of all.
     #[error("{}", if *of_key {
         "this key already has the largest number of runs at once"

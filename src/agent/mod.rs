@@ -4,6 +4,7 @@
 //!
 //! # Layout
 //!
+//! * `answer/`: the schema that an answer is held to
 //! * `api`: requests and replies
 //! * `news`: what a run does, as it happens
 //! * `views/`: runs as recorded on the ledger
@@ -13,6 +14,7 @@
 //! * `resume/`: runs rebuilt from the ledger, after a crash or an approval
 //! * `requests`: the operations of the agent
 
+mod answer;
 mod api;
 mod news;
 mod views;
@@ -22,9 +24,10 @@ mod run;
 mod resume;
 mod requests;
 
+pub use answer::SchemaFault;
 pub use api::{
-    AnswerBy, LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger,
-    StepRefusal, ToolView, Usage, unread,
+    AnswerBy, HeldResponse, HeldStatus, LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus,
+    Step, StepLedger, StepRefusal, ToolView, UnfitAnswer, Usage, unread,
 };
 pub use news::{
     AllowedCall, DecidedCall, LiveWords, ModelChange, RecordedReply, ReplyWords, RunBegun, RunNews,

@@ -3,7 +3,7 @@
 //! Everything is on the ledger before it is reported, except the words of a reply that is still
 //! coming: they are provisional, and the recorded reply or its failure follows them.
 
-use super::api::Step;
+use super::api::{Step, UnfitAnswer};
 use crate::secrets::Clean;
 use crate::types::{CallId, RunId, SessionId, limits};
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ pub struct RecordedReply {
     pub text: Option<String>,
     /// How many calls it proposes.
     pub calls: u64,
+    /// Why the text is not the answer that the request's schema asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<UnfitAnswer>,
     /// The name of the model in the configuration, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

@@ -1,5 +1,6 @@
 //! The operations of the agent: run, find, list tools, recover.
 
+use super::answer::AnswerSchema;
 use super::api::{RunError, RunReply, RunRequest, ToolView};
 use super::shared::Agent;
 use super::views::{RunListError, RunQuery, RunsPage};
@@ -7,7 +8,7 @@ use super::{resume, run, views};
 use crate::auth::Principal;
 use crate::gate::{Approval, RecoverError, Sight};
 use crate::ledger::{AppendError, Index, ReadError};
-use crate::llm::{Direct, Provider};
+use crate::llm::{Direct, Proposer, Provider, ProviderKind};
 use crate::policy::Door;
 use crate::types::{RunId, SessionId, limits};
 use std::collections::BTreeSet;
@@ -28,7 +29,8 @@ impl Agent {
         check(&request)?;
         self.check_ceiling(&request)?;
         let provider = self.provider.clone();
-        self.walk(principal, door, request, provider).await
+        let schema = self.schema(&request, &*provider)?;
+        self.walk(principal, door, (request, schema), provider).await
     }
 
     /// Runs one call that a person makes, through the same checks as a model's call.
@@ -40,7 +42,7 @@ impl Agent {
         arguments: String,
     ) -> Result<RunReply, RunError> {
         let request = RunRequest { message: format!("{tool} {arguments}"), ..RunRequest::default() };
-        self.walk(principal, door, request, Arc::new(Direct::new(tool, arguments))).await
+        self.walk(principal, door, (request, None), Arc::new(Direct::new(tool, arguments))).await
     }
 
     /// Closes what a crash left open, with the functions that close it normally: first allowed
@@ -95,11 +97,26 @@ impl Agent {
         unknown.map_or(Ok(()), |unknown| Err(RunError::Invalid("tools", unknown.to_string())))
     }
 
+    /// The schema of the request, if it has one.
+    fn schema(
+        &self,
+        request: &RunRequest,
+        provider: &dyn Provider,
+    ) -> Result<Option<AnswerSchema>, RunError> {
+        let Some(schema) = &request.response_schema else { return Ok(None) };
+        let schema = AnswerSchema::read(schema, self.secrets()).map_err(RunError::Schema)?;
+        if provider.proposer() == Proposer::Model(ProviderKind::Offline) {
+            let why = "needs a language model: without one, PAR answers in its own sentences";
+            return Err(RunError::Invalid("response_schema", why.to_owned()));
+        }
+        Ok(Some(schema))
+    }
+
     async fn walk(
         &self,
         principal: &Principal,
         door: Door,
-        request: RunRequest,
+        request: (RunRequest, Option<AnswerSchema>),
         provider: Arc<dyn Provider>,
     ) -> Result<RunReply, RunError> {
         if let Some(damage) = self.ledger().damage() {

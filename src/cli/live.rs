@@ -173,6 +173,10 @@ impl Printer {
         }
         let told = format!("recorded as entry {}", reply.seq);
         show::note(&self.screen.paint(Tone::Faint, &told));
+        if let Some(unfit) = reply.unfit.filter(|unfit| unfit.repair.is_some()) {
+            let told = format!("the answer {}: the model is asked for it again", unfit.words());
+            show::note(&self.screen.paint(Tone::Warn, &told));
+        }
         self.printed.said = Some(whole);
         Ok(())
     }

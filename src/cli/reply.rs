@@ -3,7 +3,7 @@
 use super::exit::{self, Fail};
 use super::show;
 use super::table::{Screen, Tone, width, wrap};
-use crate::agent::{AnswerBy, RunReply, Step, unread};
+use crate::agent::{AnswerBy, HeldResponse, RunReply, Step, unread};
 use crate::ledger::payload::NearestRule;
 use crate::tools::builtin::NOT_FOUND;
 use crate::types::{CallId, Decision, RefusalClass, RunId, RunStatus, StepStatus, limits, text};
@@ -36,6 +36,9 @@ fn rest(reply: &RunReply, printed: &PrintedRun) -> Result<(), Fail> {
     }
     let Some(answer) = &reply.answer else { return Ok(()) };
     let answer = text::visible(answer);
+    // An answer that matches a schema is for programs: without a fence around it.
+    let held = reply.answer_json.as_ref().filter(|_| screen.columns.is_none());
+    let answer = held.map_or(answer, Value::to_string);
     // What PAR says is not the model's.
     let is_par = reply.said_by == Some(AnswerBy::Par);
     if !is_par && printed.said.as_ref() == Some(&answer) {
@@ -60,6 +63,9 @@ fn run(reply: &RunReply, printed: &PrintedRun) -> Result<(), Fail> {
     // The words of the other classes end with what to do, or the caller can do nothing.
     for class in classes.iter().filter(|class| matches!(class, RefusalClass::Host | RefusalClass::Capacity)) {
         show::note(&format!("{class}: {}", class.mend()));
+    }
+    if let Some(line) = reply.response.as_ref().and_then(HeldResponse::line) {
+        show::note(&line);
     }
     for approval in reply.steps.iter().filter_map(waits_for) {
         show::note(&format!(

@@ -6,10 +6,12 @@ use super::{compose, local, query, reply, tool};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::Home;
 use crate::policy::Door;
-use crate::types::Ceiling;
+use crate::types::json::parse_strict;
+use crate::types::{Ceiling, limits};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -22,6 +24,9 @@ pub(super) struct Run {
     /// that the caller may use]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Option<Vec<String>>,
+    /// Hold the answer to the JSON Schema in this file: the answer is then one JSON value
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
     /// Send the message to the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or
     /// ~/.config/par/key; needs no home here [env: PAR_URL]
     #[arg(long, value_name = "URL")]
@@ -38,13 +43,14 @@ impl Run {
             }
             text => text.to_owned(),
         };
+        let schema = self.schema.as_deref().map(read_schema).transpose()?;
         if let Some(url) = self.url.clone().or_else(|| home.server_url()) {
-            let (made, printed) = Server::at(&url)?.run_live(&self.body(&message), is_json)?;
+            let (made, printed) = Server::at(&url)?.run_live(&self.body(&message, schema), is_json)?;
             return reply::print_rest(&made, &printed, is_json);
         }
         match Server::of_home(&home)? {
             Some(server) => {
-                let (made, printed) = server.run_live(&self.body(&message), is_json)?;
+                let (made, printed) = server.run_live(&self.body(&message, schema), is_json)?;
                 tool::note_unknown(&home, &made);
                 reply::print_rest(&made, &printed, is_json)
             }
@@ -54,6 +60,7 @@ impl Run {
                     message,
                     limits: RunLimits { calls_max: self.calls_max },
                     tools: ceiling(self.tools.as_deref()),
+                    response_schema: schema,
                     ..RunRequest::default()
                 };
                 let (made, printed) = local::run_here(config, "run", !is_json, async move |agent, by| {
@@ -77,7 +84,7 @@ impl Run {
         }
     }
 
-    fn body(&self, message: &str) -> Value {
+    fn body(&self, message: &str, schema: Option<Value>) -> Value {
         let mut members = Map::from_iter([("message".to_owned(), json!(message))]);
         if let Some(calls) = self.calls_max {
             members.insert("limits".to_owned(), json!({ "calls_max": calls }));
@@ -85,8 +92,22 @@ impl Run {
         if self.tools.is_some() {
             members.insert("tools".to_owned(), json!(ceiling(self.tools.as_deref())));
         }
+        members.extend(schema.map(|schema| ("response_schema".to_owned(), schema)));
         Value::Object(members)
     }
+}
+
+/// Reads the schema for the answer.
+fn read_schema(file: &Path) -> Result<Value, Fail> {
+    let at = |what: String| Fail::usage(format!("{}: {what}", file.display()));
+    let most = limits::RESPONSE_SCHEMA_BYTES_MAX * 4;
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(file).and_then(|file| file.take(most as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|e| at(e.to_string()))?;
+    if bytes.len() > most {
+        return Err(at(format!("it is longer than {most} bytes")));
+    }
+    parse_strict(&bytes, limits::JSON_DEPTH_MAX).map_err(|e| at(format!("it is not JSON: {e}")))
 }
 
 /// The ceiling of a `--tools` option; `--tools ''` names no tool.

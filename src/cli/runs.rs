@@ -288,6 +288,7 @@ impl One {
         put("started", Cell::written_time(&word(&asked, "/started"), &screen));
         put("message", word(&asked, "/message").into());
         put("tools", found.ceiling.names().map(listed).unwrap_or_default().into());
+        put("schema", found.response.as_ref().and_then(agent::HeldResponse::line).unwrap_or_default().into());
         put("limit", found.limit.clone().unwrap_or_default().into());
         let approvals = source.approvals(&id)?;
         put("cost", cost(&found, &asked, !approvals.is_empty()).into());
@@ -311,16 +312,16 @@ impl One {
             // What is left out may be what narrowed the run.
             return Err(Fail::new(exit::UNVERIFIED, format!("{id}: {}", damage(&found))));
         }
-        let tools = found.ceiling;
+        let (tools, schema) = (found.ceiling, found.response.map(|response| response.schema));
         match source {
             RunSource::Server(server) | RunSource::Managed(server, _) | RunSource::Asking(server, _) => {
-                let body = json!({ "message": message, "tools": tools });
+                let body = json!({ "message": message, "tools": tools, "response_schema": schema });
                 reply::print(&server.run("/agent/run", &body)?, is_json)
             }
             RunSource::Files(config, ledger) => {
                 // The lock is taken again by the run.
                 drop(ledger);
-                let request = RunRequest { message, tools, ..RunRequest::default() };
+                let request = RunRequest { message, tools, response_schema: schema, ..RunRequest::default() };
                 let (made, printed) = local::run_here(*config, "run", !is_json, async move |agent, by| {
                     agent.run(by, Door::LOCAL, request).await
                 })?;

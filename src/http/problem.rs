@@ -3,11 +3,11 @@
 //! A problem contains only what the caller may know. Details for the operator go to the log where
 //! the problem is created. `middleware` adds the request id.
 
-use crate::agent::{RunError, RunListError};
+use crate::agent::{RunError, RunListError, SchemaFault};
 use crate::auth::Refusal;
 use crate::gate::AnswerError;
 use crate::ledger::ReadError;
-use crate::types::RunId;
+use crate::types::{RunId, limits, text};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
@@ -40,6 +40,8 @@ macro_rules! codes {
 codes! {
     /// The request cannot be parsed.
     Malformed = BAD_REQUEST "malformed" "The request cannot be read";
+    /// The schema for the answer is not one that an answer can be held to.
+    BadSchema = BAD_REQUEST "bad_schema" "The response schema cannot be used";
     /// No valid key.
     Unauthenticated = UNAUTHORIZED "unauthenticated" "A valid API key is required";
     /// The key never holds this power.
@@ -90,6 +92,8 @@ pub(super) struct Problem {
     code: Code,
     detail: String,
     run: Option<RunId>,
+    /// The place in the request, as a JSON pointer.
+    pointer: Option<String>,
     retry_after_s: Option<u64>,
 }
 
@@ -97,7 +101,7 @@ impl Problem {
     /// A problem of this `code`. `detail` says what is wrong and how to correct it, and reveals no
     /// internals.
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), run: None, retry_after_s: None }
+        Self { code, detail: detail.into(), run: None, pointer: None, retry_after_s: None }
     }
 
     /// A fault of the server. The cause goes only to the log.
@@ -136,7 +140,11 @@ impl Problem {
             "code": self.code.as_str(),
             "detail": self.detail,
         });
-        let more = [("request_id", request_id), ("run", self.run.as_ref().map(RunId::as_str))];
+        let more = [
+            ("request_id", request_id),
+            ("run", self.run.as_ref().map(RunId::as_str)),
+            ("pointer", self.pointer.as_deref()),
+        ];
         for (name, value) in more {
             if let (Some(value), Some(members)) = (value, members.as_object_mut()) {
                 members.insert(name.to_owned(), Value::from(value));
@@ -194,6 +202,11 @@ impl From<RunError> for Problem {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Invalid(..) => Self::new(Code::Invalid, error.to_string()),
+            RunError::Schema(SchemaFault { ref at, .. }) => {
+                let pointer =
+                    format!("/response_schema{}", text::prefix(at, limits::RESPONSE_POINTER_BYTES_MAX));
+                Self { pointer: Some(pointer), ..Self::new(Code::BadSchema, error.to_string()) }
+            }
             RunError::Busy { .. } => Self::new(Code::TooMany, error.to_string()).retry_after(1),
             RunError::Spent { retry_after_s, .. } => {
                 Self::new(Code::TooMany, error.to_string()).retry_after(retry_after_s)

@@ -71,7 +71,7 @@ pub(crate) struct WriteFolder {
 pub(crate) struct Root {
     /// Its canonical path.
     pub(crate) canonical: String,
-    fd: OwnedFd,
+    pub(crate) fd: OwnedFd,
     rights: BitFlags<AccessFs>,
 }
 
@@ -210,6 +210,14 @@ impl OpenTool {
     /// All that the tool may read, for a call that is not about one object in it.
     pub(crate) fn root_grants(&self) -> impl Iterator<Item = PathRule<'_>> {
         self.roots.iter().map(Root::grant)
+    }
+
+    /// The folders of `read`, for a builtin that reads in them and is not about one object there.
+    pub(crate) fn system_roots(&self) -> &[Root] {
+        match &self.manifest.runner {
+            Runner::Builtin(which) if which.reads_in_folders() => &self.roots,
+            _ => &[],
+        }
     }
 
     /// Whether every program is unchanged since it was hashed. Costs one `fstat` each.
@@ -399,6 +407,8 @@ fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
         (Runner::Builtin(Builtin::SearchFiles | Builtin::DiffFiles) | Runner::Program(_), true) => {
             AccessFs::ReadFile | AccessFs::ReadDir
         }
+        (Runner::Builtin(which), true) if which.reads_in_folders() => AccessFs::ReadFile | AccessFs::ReadDir,
+        (Runner::Builtin(which), false) if which.reads_in_folders() => AccessFs::ReadFile.into(),
         // The others have no folders.
         (Runner::Builtin(_) | Runner::Front(_), _) => BitFlags::EMPTY,
     }
@@ -414,7 +424,7 @@ impl Root {
         (!rights.is_empty()).then_some(Self { canonical, fd, rights })
     }
 
-    fn grant(&self) -> PathRule<'_> {
+    pub(crate) fn grant(&self) -> PathRule<'_> {
         PathRule { at: self.fd.as_fd(), rights: self.rights }
     }
 

@@ -292,6 +292,7 @@ fn drafts() -> [Draft; 3] {
         channel: None,
         via: None,
         runbook: None,
+        response_schema: None,
         secrets: None,
     };
     let reply = RunReplyPayload {
@@ -306,6 +307,8 @@ fn drafts() -> [Draft; 3] {
         models: Vec::new(),
         ceiling: Ceiling::OPEN,
         runbook: None,
+        answer_json: None,
+        response: None,
     };
     let record = ExportPayload {
         query: String::new(),

@@ -12,7 +12,8 @@ impl SecretCounts {
         *self.0.entry(name.to_owned()).or_default() += 1;
     }
 
-    pub(super) fn add_all(&mut self, other: &Self) {
+    /// Adds the counts of another value.
+    pub fn add_all(&mut self, other: &Self) {
         for (name, count) in &other.0 {
             *self.0.entry(name.clone()).or_default() += count;
         }

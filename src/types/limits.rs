@@ -133,6 +133,25 @@ pub const RUNBOOK_WORDS_MAX: usize = 64;
 pub const RUNBOOK_PHRASE_BYTES_MAX: usize = 200;
 /// Requests to the model in one run.
 pub const MODEL_ROUNDS_MAX: u32 = 16;
+/// The schema that an answer is held to, as canonical JSON, in bytes: the model reads it in each
+/// request.
+pub const RESPONSE_SCHEMA_BYTES_MAX: usize = 16 << 10;
+/// Subschemas in it, with each `$ref` replaced by what it leads to, and values in its `enum`s.
+pub const RESPONSE_SCHEMA_NODES_MAX: usize = 1_024;
+/// Nesting of its subschemas.
+pub const RESPONSE_SCHEMA_DEPTH_MAX: usize = 32;
+/// Regular expressions in it.
+pub const RESPONSE_PATTERNS_MAX: usize = 32;
+/// One of them as written, in bytes.
+pub const RESPONSE_PATTERN_BYTES_MAX: usize = 512;
+/// One of them compiled, in bytes.
+pub const RESPONSE_PATTERN_SIZE_MAX: usize = 256 << 10;
+/// An answer that is held to a schema, in bytes.
+pub const RESPONSE_BYTES_MAX: usize = 256 << 10;
+/// A place in an answer or a schema as it is reported, in bytes.
+pub const RESPONSE_POINTER_BYTES_MAX: usize = 1_024;
+/// How often the model is asked again for an answer that does not match.
+pub const RESPONSE_REPAIRS_MAX: u64 = 1;
 /// One run from request to answer, in milliseconds.
 pub const RUN_MS_MAX: u64 = 300_000;
 /// The conversation sent to the model, in bytes.

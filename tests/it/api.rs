@@ -275,6 +275,7 @@ fn health_tools_and_readiness_are_reported() {
     let all = [
         "certificate_file",
         "connections",
+        "cron_list",
         "deploy",
         "diff_files",
         "disk_io",
@@ -289,6 +290,7 @@ fn health_tools_and_readiness_are_reported() {
         "list_dir",
         "listening_ports",
         "memory_usage",
+        "pending_updates",
         "process_info",
         "process_list",
         "read_config",

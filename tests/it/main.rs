@@ -38,6 +38,8 @@ mod sentences;
 mod shipped; // as an ordinary user too
 // A newer version on an edited home.
 mod upgrade;
+// Reports from files of the host: packages, logins, jobs, certificates.
+mod system_files; // as an ordinary user too
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.
@@ -60,10 +62,14 @@ mod reload; // as an ordinary user too
 mod replay;
 // Requests to models are built again from the ledger, also by another reader.
 mod rebuilt;
+
+mod held;
 // Followers of the ledger receive the entries that match.
 mod follow;
 // Runbooks are followed, recorded and checked.
 mod runbooks;
+// The page of ten questions is made on a host in trouble.
+mod questions;
 // Tools are switched on and off with their rules.
 mod switch;
 // Tools of the server itself: its record, look-ups and probes.

@@ -354,12 +354,12 @@ fn config_check_asks_for_no_key_where_the_file_says_none() {
     let home = crate::support::TestHome::init();
     let model = |key: &str| {
         home.configure(&format!(
-            "[models.default]\nwire = \"openai\"\nurl = \"http://127.0.0.1:9/v1\"\nmodel = \"local\"\n{key}"
+            "[llm]\nuse = [\"own\"]\n[models.own]\nwire = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n{key}"
         ));
         let output = home.par(&["config", "check"]);
         crate::support::text(&output.stdout) + &crate::support::text(&output.stderr)
     };
     let (without, none) = (model(""), model("key = \"none\"\n"));
-    assert!(without.contains("`par model login default`"), "{without}");
+    assert!(without.contains("`par model login own`"), "{without}");
     assert!(!none.contains("par model login"), "{none}");
 }

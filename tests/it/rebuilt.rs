@@ -7,7 +7,7 @@ use crate::second::Second;
 use crate::support::{TestHome, text, until};
 use serde_json::{Value, json};
 
-const POLICY: &str = r#"
+pub(crate) const POLICY: &str = r#"
 @id("list-asks")
 @require_approval("release")
 forbid (principal, action == PAR::Action::"list_dir", resource)
@@ -20,7 +20,7 @@ fn call(tool: &str, arguments: &Value) -> (String, String) {
 
 /// What the reader that is not PAR rebuilds: how many requests, and those that it could not, or
 /// that came out otherwise.
-fn rebuilt(second: &Second, home: &TestHome) -> (u64, u64, Vec<Value>) {
+pub(crate) fn rebuilt(second: &Second, home: &TestHome) -> (u64, u64, Vec<Value>) {
     let told = second.requests(home);
     let count = |name: &str| told[name].as_u64().expect("a number");
     (count("built"), count("not_built"), told["other"].as_array().expect("a list").clone())
@@ -77,6 +77,31 @@ fn a_third_person_rebuilds_each_request_of_a_run_that_was_resumed_under_other_to
     assert!(!server.log().contains("cannot be built again"), "{}", server.log());
     assert_eq!(server.stop(), Some(0));
     home.expect(0, &["audit", "verify"]);
+}
+
+/// A run with a runbook can be built again, and resumes: the digest in its request is that of the
+/// system prompt alone, whose text is on record.
+#[test]
+fn a_run_with_a_runbook_resumes_and_is_rebuilt() {
+    let Some(second) = Second::find() else { return };
+    let house = House::start(|home| {
+        home.add("policies/50-asks.cedar", POLICY);
+        let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("text");
+        home.configure(&format!("{toml}[groups]\nrelease = [\"{}\"]\n", os_user()));
+    });
+    house.model.play([
+        Reply::Calls(vec![call("list_dir", &json!({ "path": house.home.path("workspace") }))]),
+        Reply::Say("done".to_owned()),
+    ]);
+    let reply = house.server.run(&house.key, "disk is full");
+    assert_eq!((reply.status, &reply.json()["runbook"]), (202, &json!("disk-full")), "{}", text(&reply.body));
+    let asked = house.home.entries(&["kind:approval.request"]).pop().expect("asked");
+    let asked = house.home.entry(asked["seq"].as_u64().expect("seq"));
+    let approved = house.home.approve(asked["payload"]["id"].as_str().expect("id"), &[]);
+    assert!(approved.status.success(), "{}", text(&approved.stderr));
+    until("the run ends", || house.home.entries(&["kind:run.reply", "status:done"]).len() == 1);
+    assert_eq!(house.model.requests().len(), 2);
+    assert_eq!(rebuilt(&second, &house.home), (2, 0, Vec::new()));
 }
 
 /// Near the model's window the outputs of earlier calls are left out: on record first, and never

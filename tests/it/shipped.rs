@@ -64,12 +64,14 @@ fn planted_secrets_are_in_no_result_and_not_on_the_ledger() {
     let mut all = String::new();
     for tool in [
         "connections",
+        "cron_list",
         "disk_io",
         "disk_usage",
         "health_check",
         "interfaces",
         "listening_ports",
         "memory_usage",
+        "pending_updates",
         "process_list",
     ] {
         all += &home.expect(0, &["--json", "tool", "call", tool]);

@@ -322,7 +322,8 @@ impl Following {
     }
 }
 
-/// A command on a terminal, which is read as it writes.
+/// A command on a terminal, which is read as it writes. What is waited for is followed by a space:
+/// a last letter is held back if a secret of this home begins with it.
 struct Watched {
     child: Child,
     master: File,
@@ -376,12 +377,12 @@ impl Watched {
 fn words_come_on_a_terminal(home: &TestHome, model: &StreamModel) {
     let run = Watched::start(home, &["run", "hello"]);
     run.read();
-    model.write("good \u{1b}[2J");
+    model.write("good \u{1b}[2J ");
     run.shows("good \\u{1b}[2J");
     assert!(run.screen().contains("provisional"), "{}", run.screen());
     assert!(!run.screen().contains("recorded as"), "{}", run.screen());
     let (left, right) = KEY.split_at(9);
-    for words in [left, right, " morning"] {
+    for words in [left, right, " morning "] {
         model.write(words);
     }
     run.shows(" morning");
@@ -416,7 +417,7 @@ fn void_words_are_said_to_be_void() {
     let home = home(&model);
     let run = Watched::start(&home, &["run", "hello"]);
     run.read();
-    model.write("half of");
+    model.write("half of ");
     run.shows("half of");
     model.act(Act::Break);
     let (code, screen) = run.end();
@@ -436,8 +437,8 @@ fn words_of_a_model_that_fails_are_void_and_the_next_one_writes() {
     let server = home.serve();
     let mut run = Following::start(&server, &key, "hello");
     assert_eq!(run.next().expect("an event").1, "run.started");
-    first.write("by the first");
-    assert_eq!(run.words_until("by the first"), "by the first");
+    first.write("by the first ");
+    assert_eq!(run.words_until("by the first "), "by the first ");
     first.act(Act::Fail);
     second.write("by the second");
     second.act(Act::End);

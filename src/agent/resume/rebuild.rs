@@ -4,14 +4,15 @@
 //! the model reads.
 
 use super::sent::{SentRequests, system_prompt};
+use crate::agent::answer::AnswerSchema;
 use crate::agent::api::Usage;
 use crate::agent::run::{self, Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
 use crate::agent::shared::Agent;
 use crate::agent::views;
 use crate::gate::{self, Recall};
 use crate::ledger::payload::{
-    CallProposed, ContextTrimPayload, ModelErrorPayload, ModelReplyPayload, RunRequestPayload, SentForm,
-    StopReason,
+    CallProposed, ContextTrimPayload, ModelErrorPayload, ModelReplyPayload, RequestedSchema,
+    RunRequestPayload, SentForm, StopReason,
 };
 use crate::ledger::{Header, Kind, Ledger, Payload, ReadError, Stored};
 use crate::llm::{Conversation, ModelReply, Stop};
@@ -116,6 +117,14 @@ fn begun(
     }
     let asked_for = agent.secrets().clean(asked.message.clone());
     let message = String::clone(&asked_for);
+    let (asked_for, schema) = match &asked.response_schema {
+        None => (asked_for, None),
+        Some(RequestedSchema { words, schema }) => {
+            let read = AnswerSchema::recorded(schema.clone(), agent.secrets());
+            let read = read.map_err(|_| ReadError::Damaged(first, "its schema cannot be read".to_owned()))?;
+            (run::with_schema(&message, words, read.text(), agent.secrets()), Some(read))
+        }
+    };
     // Labelled as recorded: the request came before everything else that the run read.
     let labels = request.header.labels().unwrap_or_else(DataLabels::untrusted);
     conversation.push_user(Labelled::new(asked_for, labels));
@@ -130,6 +139,7 @@ fn begun(
             door: Door { via, source_ip },
             channel,
             message,
+            schema,
         },
         first,
         conversation,
@@ -139,6 +149,7 @@ fn begun(
         answered_by: Vec::new(),
         tools: asked.tools.clone(),
         measured: None,
+        repairs: 0,
         open: None,
     })
 }
@@ -206,12 +217,22 @@ impl Rebuilding<'_> {
         let bytes = self.recalled.conversation.bytes();
         self.recalled.measured = Measured::of(bytes, recorded.input_tokens).or(self.recalled.measured);
         self.recalled.usage.add(recorded.input_tokens, recorded.output_tokens);
+        let repair = recorded.unfit.as_ref().and_then(|unfit| unfit.repair.clone());
         let reply = reply(header.seq, *recorded)?;
         // What the model had read when it wrote this, as recorded then.
         let labels = header.labels().unwrap_or_else(DataLabels::untrusted);
         self.recalled.begun.session = self.recalled.begun.session.after(&labels);
         self.recalled.rounds += 1;
-        self.add(Labelled::new(self.agent.secrets().clean(reply), labels));
+        let reply = Labelled::new(self.agent.secrets().clean(reply), labels);
+        match repair {
+            Some(repair) => {
+                let repair = self.agent.secrets().clean(repair);
+                self.recalled.repairs += 1;
+                self.recalled.conversation.push_reply(&reply);
+                self.recalled.conversation.push_user(Labelled::trusted(repair));
+            }
+            None => self.add(reply),
+        }
         Ok(())
     }
 

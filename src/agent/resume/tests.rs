@@ -5,7 +5,7 @@ use super::recall::{calls, entries};
 use super::sent::{SentRequests, system_prompt};
 use crate::agent::run::RecalledRun;
 use crate::agent::shared::Agent;
-use crate::agent::{RunReply, RunRequest, RunStatus};
+use crate::agent::{HeldStatus, RunReply, RunRequest, RunStatus};
 use crate::auth::fixture::Fixture;
 use crate::ledger::payload::{
     ConfigLoadPayload, ContextTrimPayload, ModelErrorPayload, ModelReplyPayload, SentForm, TrimReason,
@@ -15,6 +15,7 @@ use crate::llm::{ProviderKind, Settings, build_all};
 use crate::policy::Door;
 use crate::types::{Digest, laws};
 use proptest::prelude::*;
+use serde_json::json;
 use served::{ModelRound, WireServer};
 
 mod served;
@@ -66,6 +67,14 @@ fn asking(
 
 async fn run(home: &Fixture, agent: &Agent, message: &str) -> RunReply {
     let request = RunRequest { message: message.to_owned(), ..RunRequest::default() };
+    agent.run(&home.owner, Door::LOCAL, request).await.expect("a reply")
+}
+
+/// As [`run`], with a schema that the answer is held to.
+async fn run_held(home: &Fixture, agent: &Agent, message: &str) -> RunReply {
+    let schema = json!({ "type": "object", "properties": { "lines": { "type": "integer" } } });
+    let request =
+        RunRequest { message: message.to_owned(), response_schema: Some(schema), ..RunRequest::default() };
     agent.run(&home.owner, Door::LOCAL, request).await.expect("a reply")
 }
 
@@ -169,6 +178,65 @@ fn a_run_that_is_cut_after_any_entry_makes_the_same_requests() {
         stored.payload::<ContextTrimPayload>().expect("a trim").why == TrimReason::Window
     };
     assert!(trims.iter().any(why), "none of {} trims came near the window", trims.len());
+}
+
+/// Also if the answer is held to a schema, and the model is asked for it again: before calls of the
+/// repair round, between them and after them.
+#[test]
+fn a_run_that_asks_for_the_answer_again_makes_the_same_requests() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (home, agent) = runtime.block_on(home());
+    let server = WireServer::start();
+    let rounds = || prop::collection::vec(served::any_round_or_answer(), 1..6);
+    let strategy = (0..WIRES.len(), 1..WIRES.len(), rounds(), "\\PC{1,12}");
+    let repaired = std::cell::Cell::new(0);
+    let law = |(at, on, rounds, message): (usize, usize, Vec<ModelRound>, String)| {
+        let (kind, spare) = (WIRES[at], WIRES[(at + on) % WIRES.len()]);
+        let agent = asking(&agent, &server, kind, spare, None);
+        server.play(kind, spare, rounds);
+        let reply = runtime.block_on(run_held(&home, &agent, &format!("look at {message}")));
+        check(&agent, &server, &reply);
+        let response = reply.response.clone().expect("held to a schema");
+        assert!(response.repairs <= 1, "{reply:?}");
+        assert_eq!(response.status == HeldStatus::Held, reply.answer_json.is_some());
+        if reply.status == RunStatus::Done {
+            assert_eq!(response.status, HeldStatus::Held, "{reply:?}");
+        }
+        repaired.set(repaired.get() + response.repairs);
+        Ok(())
+    };
+    proptest::test_runner::TestRunner::new(laws::cases(32)).run(&strategy, law).expect("the law holds");
+    assert!(repaired.get() > 0, "no model was asked again");
+}
+
+/// A run that resumes in the repair round knows that the model was asked again.
+#[test]
+fn each_wire_resumes_in_the_repair_round() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (home, agent) = runtime.block_on(home());
+    let server = WireServer::start();
+    for kind in WIRES {
+        let agent = asking(&agent, &server, kind, ProviderKind::OpenAi, None);
+        let rounds = vec![
+            ModelRound::with_state(),
+            ModelRound::answering("It has three lines."),
+            ModelRound::with_state(),
+            ModelRound::answering("{\"lines\": 3}"),
+        ];
+        server.play(kind, ProviderKind::OpenAi, rounds);
+        let reply = runtime.block_on(run_held(&home, &agent, "look"));
+        assert_eq!(reply.answer_json, Some(json!({ "lines": 3 })), "{kind:?}: {reply:?}");
+        let last = String::from_utf8(server.bodies().pop().expect("a request")).expect("text");
+        assert!(last.contains("Your answer is not one JSON value. Send the whole"), "{last}");
+        assert_eq!(check(&agent, &server, &reply), 4, "{kind:?}: {reply:?}");
+        let first = reply.ledger.as_ref().expect("a range").first;
+        let headers = entries(agent.ledger(), &reply.run, first).expect("entries");
+        let replies = headers.iter().enumerate().filter(|(_, header)| header.is(Kind::ModelReply));
+        let ends: Vec<usize> = replies.map(|(at, _)| at + 1).collect();
+        let repairs: Vec<u64> =
+            ends.iter().map(|end| cut(&agent, &reply, &headers[..*end]).0.repairs).collect();
+        assert_eq!(repairs, [0, 1, 1, 1], "{kind:?}");
+    }
 }
 
 /// Also after a refusal that proposes calls, which is in the conversation by its words.

@@ -1,13 +1,14 @@
 //! The end of a run: an answer, a limit, a wait or an error; and its reply.
 
 use super::state::RunWalk;
-use crate::agent::api::{AnswerBy, RunReply, RunStatus};
+use crate::agent::api::{AnswerBy, RunReply, RunStatus, UnfitAnswer};
 use crate::agent::views;
 use crate::gate::AskRefusal;
 use crate::ledger::{AppendError, Draft};
 use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Provider, ProviderKind, Stop};
 use crate::secrets::Clean;
 use crate::types::{Decision, RefusalClass, clock, limits, text};
+use serde_json::Value;
 use std::time::Duration;
 
 /// The end of a run, with the entries that must be written before its reply.
@@ -17,12 +18,21 @@ pub(super) struct WalkEnd {
     pub(super) answer: Option<String>,
     pub(super) said_by: AnswerBy,
     pub(super) limit: Option<&'static str>,
+    /// What became of the schema of the request, if an answer was held to it.
+    pub(super) held: Option<Box<Result<Value, UnfitAnswer>>>,
 }
 
 impl WalkEnd {
     pub(super) fn limit(name: &'static str, before: Vec<Draft>) -> Self {
         let answer = Some(format!("the run reached its limit `{name}`"));
-        Self { before, status: RunStatus::Limit, answer, said_by: AnswerBy::Par, limit: Some(name) }
+        Self {
+            before,
+            status: RunStatus::Limit,
+            answer,
+            said_by: AnswerBy::Par,
+            limit: Some(name),
+            held: None,
+        }
     }
 
     /// The conversation does not fit into the window of `provider`.
@@ -40,17 +50,32 @@ impl WalkEnd {
     /// The rules do not allow the conversation to be sent to the model.
     pub(super) fn not_permitted(refusal: &AskRefusal) -> Self {
         let answer = Some(refusal.to_string());
-        Self { before: Vec::new(), status: RunStatus::Denied, answer, said_by: AnswerBy::Par, limit: None }
+        Self { status: RunStatus::Denied, ..Self::failed(answer, Vec::new()) }
     }
 
     pub(super) fn full() -> Self {
         let answer = Some("the run ended early: the ledger's disk is full".to_owned());
-        Self { before: Vec::new(), status: RunStatus::Failed, answer, said_by: AnswerBy::Par, limit: None }
+        Self::failed(answer, Vec::new())
+    }
+
+    fn failed(answer: Option<String>, before: Vec<Draft>) -> Self {
+        Self { before, status: RunStatus::Failed, answer, said_by: AnswerBy::Par, limit: None, held: None }
+    }
+
+    /// A call waits for a person.
+    pub(super) fn waiting(before: Vec<Draft>) -> Self {
+        let answer = Some("a call waits for a person's approval".to_owned());
+        Self { status: RunStatus::Waiting, ..Self::failed(answer, before) }
     }
 }
 
 impl RunWalk<'_> {
-    pub(super) fn answered(&self, reply: Clean<ModelReply>, before: Vec<Draft>) -> WalkEnd {
+    pub(super) fn answered(
+        &self,
+        reply: Clean<ModelReply>,
+        before: Vec<Draft>,
+        held: Option<Result<Value, UnfitAnswer>>,
+    ) -> WalkEnd {
         let reply = reply.into_inner();
         let refusal = match reply.stop {
             Stop::Refusal(why) => Some(why),
@@ -61,6 +86,7 @@ impl RunWalk<'_> {
         let status = match (&answer, self.last_calls_denied()) {
             // Whatever the model says of it.
             _ if self.is_refused_by_a_person() => RunStatus::Refused,
+            _ if matches!(held, Some(Err(_))) => RunStatus::Failed,
             (Some(_), _) => RunStatus::Done,
             (None, true) => RunStatus::Denied,
             // A direct call has a result and no text. A model without text has failed.
@@ -72,7 +98,14 @@ impl RunWalk<'_> {
             Proposer::Model(ProviderKind::Offline) => AnswerBy::Par,
             _ => AnswerBy::Model,
         };
-        WalkEnd { before, status, answer, said_by, limit: None }
+        let (answer, said_by) = match &held {
+            // The model's own words are in its reply on the ledger. A refusal is shown as it is.
+            Some(Err(unfit)) if unfit.keyword != "refusal" => {
+                (Some(format!("the model's answer {}", unfit.words())), AnswerBy::Par)
+            }
+            _ => (answer, said_by),
+        };
+        WalkEnd { before, status, answer, said_by, limit: None, held: held.map(Box::new) }
     }
 
     /// Whether a person refused a call of the run, or did not answer in time.
@@ -103,11 +136,12 @@ impl RunWalk<'_> {
             return WalkEnd::limit("run_ms_max", before);
         }
         let answer = Some(why.to_owned());
-        WalkEnd { before, status: RunStatus::Failed, answer, said_by: AnswerBy::Par, limit: None }
+        WalkEnd::failed(answer, before)
     }
 
     pub(super) async fn finish(&mut self, ended: WalkEnd) -> Result<RunReply, AppendError> {
-        let WalkEnd { before, status, answer, said_by, limit } = ended;
+        let WalkEnd { before, status, answer, said_by, limit, held } = ended;
+        let response = self.response(held.as_deref());
         let mut reply = RunReply {
             run: self.run.clone(),
             session: self.session_id.clone(),
@@ -120,6 +154,8 @@ impl RunWalk<'_> {
             models: std::mem::take(&mut self.answered_by),
             ceiling: self.ceiling.clone(),
             runbook: self.conversation.runbook().map(|runbook| runbook.name.clone()),
+            answer_json: held.and_then(|held| held.ok()),
+            response,
             ledger: None,
         };
         let (has_before, mut drafts) = (!before.is_empty(), before);

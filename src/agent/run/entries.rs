@@ -1,14 +1,16 @@
 //! The entries of a run: its request, the model's replies and its errors.
 
+use super::prompt::SYSTEM;
 use super::state::RunWalk;
+use crate::agent::answer::{AnswerSchema, FORM_WORDS};
 use crate::ledger::payload::{
     CallProposed, ModelErrorPayload, ModelReplyPayload, RepliedPart, RepliedState, RequestedRunbook,
-    RunRequestPayload, SentForm, StopReason,
+    RequestedSchema, RunRequestPayload, SentForm, StopReason, UnfitAnswer,
 };
 use crate::ledger::{Draft, Payload};
 use crate::llm::{ModelError, ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, RequestForm, Stop};
 use crate::runbooks::GivenRunbook;
-use crate::secrets::Clean;
+use crate::secrets::{Clean, SecretCounts};
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits};
 use base64::Engine as _;
@@ -24,14 +26,25 @@ impl RunWalk<'_> {
             ceiling: self.ceiling.clone(),
             provider: self.provider.name().to_owned(),
             model: self.provider.model().to_owned(),
-            system_sha256: Some(Digest::sha256(self.conversation.system().as_bytes())),
+            // Without the runbook, which has its own member.
+            system_sha256: Some(Digest::sha256(SYSTEM.as_bytes())),
             source_ip: self.door.source_ip.map(|ip| ip.to_string()),
             via: Some(self.door.via.as_str().to_owned()),
             channel: Some(self.channel),
             runbook: runbook.map(recorded_runbook),
-            secrets: message.found().counts(),
+            response_schema: self.schema.as_ref().map(recorded_schema),
+            secrets: self.found_in_request(message).counts(),
         });
         Draft { runbook: runbook.map(|runbook| runbook.name.clone()), ..draft }
+    }
+
+    /// The secrets that were replaced in the message and in the schema.
+    fn found_in_request(&self, message: &Clean<String>) -> SecretCounts {
+        let mut found = message.found().clone();
+        if let Some(schema) = &self.schema {
+            found.add_all(schema.text().found());
+        }
+        found
     }
 
     /// The names of the tools offered to the model.
@@ -67,7 +80,7 @@ impl RunWalk<'_> {
 
     /// The reply with the exact bytes of the model, except for secrets. The request is recorded as
     /// the digest of its bytes; its messages are already on the ledger.
-    pub(super) fn reply_draft(&mut self, reply: &Clean<ModelReply>) -> Draft {
+    pub(super) fn reply_draft(&mut self, reply: &Clean<ModelReply>, unfit: Option<UnfitAnswer>) -> Draft {
         let tools = self.tools_changed();
         let call = |call: &ProposedCall| CallProposed {
             id: call.id.clone(),
@@ -91,6 +104,7 @@ impl RunWalk<'_> {
             output_tokens: exact(reply.usage.output_tokens),
             text: reply.text.clone(),
             parts: recorded_parts(reply),
+            unfit,
             states_left_out: Some(reply.states_left_out).filter(|count| *count > 0),
             tools,
             raw,
@@ -134,6 +148,10 @@ impl RunWalk<'_> {
 /// A server's own count, limited to the integers that every JSON reader reads exactly.
 fn exact(count: u64) -> u64 {
     count.min(crate::types::json::INTEGER_MAX.unsigned_abs())
+}
+
+fn recorded_schema(schema: &AnswerSchema) -> RequestedSchema {
+    RequestedSchema { words: FORM_WORDS.to_owned(), schema: String::clone(schema.text()) }
 }
 
 fn recorded_runbook(given: &GivenRunbook) -> RequestedRunbook {
@@ -301,6 +319,7 @@ mod tests {
             output_tokens: 0,
             text: Some("text".into()),
             parts: None,
+            unfit: None,
             states_left_out: None,
             tools: None,
             raw: Some(raw.to_owned()),

@@ -17,6 +17,7 @@
 //! * `connect`: a call with its connections
 //! * `calls`: the calls of a reply
 //! * `ending`: the end and the reply
+//! * `held`: the answer, held to the schema of the request
 //! * `window`: what is left out so that a request fits
 //! * `asking`: requests to the model
 //! * `walk`: the loop
@@ -28,6 +29,7 @@ mod entries;
 mod connect;
 mod calls;
 mod ending;
+mod held;
 mod window;
 mod asking;
 mod fallback;
@@ -35,6 +37,7 @@ mod walk;
 
 pub(super) use calls::taint;
 pub(super) use entries::{recalled_parts, recalled_runbook};
+pub(super) use held::with_schema;
 pub use prompt::SYSTEM;
 #[cfg(test)]
 pub(super) use state::length;

@@ -2,6 +2,7 @@
 
 use super::prompt;
 use super::turn::{Begun, Measured};
+use crate::agent::answer::AnswerSchema;
 use crate::agent::api::{Step, Usage};
 use crate::agent::front::FrontAsker;
 use crate::agent::news::{RecordedReply, RunNews, VoidReason};
@@ -24,6 +25,10 @@ pub(super) struct RunWalk<'a> {
     pub(super) channel: Channel,
     /// The message that began it, without secrets.
     pub(super) message: String,
+    /// The schema that the answer is held to.
+    pub(super) schema: Option<AnswerSchema>,
+    /// How often the model was asked for the answer again.
+    pub(super) repairs: u64,
     /// The first model to ask.
     pub(super) provider: Arc<dyn Provider>,
     /// The model that was asked last.
@@ -70,7 +75,7 @@ impl<'a> RunWalk<'a> {
         provider: Arc<dyn Provider>,
         begun: Begun,
     ) -> Self {
-        let Begun { run, session_id, session, ceiling, door, channel, message } = begun;
+        let Begun { run, session_id, session, ceiling, door, channel, message, schema } = begun;
         let (offers_policy, offers) = offers(agent, principal, &session);
         RunWalk {
             agent,
@@ -78,6 +83,8 @@ impl<'a> RunWalk<'a> {
             door,
             channel,
             message,
+            schema,
+            repairs: 0,
             asked: provider.clone(),
             answered_by: Vec::new(),
             provider,
@@ -110,6 +117,7 @@ impl<'a> RunWalk<'a> {
             seq: 0,
             text: reply.text.clone(),
             calls: reply.calls.len() as u64,
+            unfit: None,
             model: self.asked.named().map(str::to_owned),
         }
     }

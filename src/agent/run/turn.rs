@@ -1,5 +1,6 @@
 //! A run so far: what a walk begins with, and a reply of the model whose calls are open.
 
+use crate::agent::answer::AnswerSchema;
 use crate::agent::api::{Step, Usage};
 use crate::gate::{Asked, ToolResult};
 use crate::ledger::Draft;
@@ -21,6 +22,8 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) channel: Channel,
     /// The message that began it, without secrets.
     pub(in crate::agent) message: String,
+    /// The schema that the answer is held to.
+    pub(in crate::agent) schema: Option<AnswerSchema>,
 }
 
 /// How large the last request turned out to be.
@@ -57,6 +60,8 @@ pub(in crate::agent) struct RecalledRun {
     pub(in crate::agent) tools: Vec<String>,
     /// How large the last request was.
     pub(in crate::agent) measured: Option<Measured>,
+    /// How often the model was asked for the answer again.
+    pub(in crate::agent) repairs: u64,
     /// A reply whose calls are not all settled.
     pub(in crate::agent) open: Option<OpenTurn>,
 }

@@ -2,10 +2,13 @@
 
 use super::calls::{groups, is_read};
 use super::ending::WalkEnd;
+use super::fallback::Answered;
+use super::held::asked_for;
 use super::state::{self, RunWalk};
 use super::turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
-use crate::agent::api::{AnswerBy, RunError, RunReply, RunRequest, RunStatus};
-use crate::agent::news::{RunBegun, RunNews, VoidReason};
+use crate::agent::answer::AnswerSchema;
+use crate::agent::api::{RunError, RunReply, RunRequest, UnfitAnswer};
+use crate::agent::news::{RecordedReply, RunBegun, RunNews, VoidReason};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::{AppendError, Receipt};
@@ -14,6 +17,7 @@ use crate::policy::Door;
 use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
 use crate::types::{Channel, Labelled, RunId, SessionId, clock, limits};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Walks `request` to its reply. Returns after the reply is durable.
@@ -21,7 +25,7 @@ pub(in crate::agent) async fn walk(
     agent: &Agent,
     principal: &Principal,
     door: Door,
-    request: RunRequest,
+    (request, schema): (RunRequest, Option<AnswerSchema>),
     provider: Arc<dyn Provider>,
 ) -> Result<RunReply, RunError> {
     let (run, session_id) = (RunId::generate(), SessionId::generate());
@@ -29,7 +33,8 @@ pub(in crate::agent) async fn walk(
     let ceiling = request.tools.and(principal.ceiling());
     let session = agent.session(session_id.as_str(), calls_max, &ceiling);
     let channel = door.channel();
-    let begun = Begun { run, session_id, session, ceiling, door, channel, message: String::new() };
+    let message = String::new();
+    let begun = Begun { run, session_id, session, ceiling, door, channel, message, schema };
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     let ended = walk.begin(request).await;
     walk.recorded(ended)
@@ -42,9 +47,10 @@ pub(in crate::agent) async fn resume(
     provider: Arc<dyn Provider>,
     recalled: RecalledRun,
 ) -> Result<RunReply, RunError> {
-    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, tools, measured, open } =
-        recalled;
+    let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, tools, .. } = recalled;
+    let RecalledRun { measured, repairs, open, .. } = recalled;
     let mut walk = RunWalk::new(agent, principal, provider, begun);
+    walk.repairs = repairs;
     (walk.first, walk.steps, walk.usage) = (first, steps, usage);
     (walk.conversation, walk.rounds, walk.answered_by) = (conversation, rounds, answered_by);
     (walk.tools_recorded, walk.measured) = (tools, measured);
@@ -78,14 +84,15 @@ impl RunWalk<'_> {
             self.conversation.give(Labelled::trusted(self.agent.secrets().clean(runbook)));
         }
         let before = vec![self.request_draft(&message)];
-        let next = self.next_ask(self.conversation.bytes().saturating_add(message.len()));
-        let (asked, cleared) = self.agent.gate().ask_model(before, next).await?;
-        self.first = asked.first().map_or(0, Receipt::seq);
+        let asked = asked_for(&message, self.schema.as_ref(), self.agent.secrets());
+        let next = self.next_ask(self.conversation.bytes().saturating_add(asked.len()));
+        let (receipts, cleared) = self.agent.gate().ask_model(before, next).await?;
+        self.first = receipts.first().map_or(0, Receipt::seq);
         let (run, session) = (self.run.clone(), self.session_id.clone());
         self.agent.report(|| RunNews::Begun(RunBegun { run, session, seq: self.first }));
         self.cleared = cleared;
         // A person's own words.
-        self.conversation.push_user(Labelled::trusted(message));
+        self.conversation.push_user(Labelled::trusted(asked));
         match self.go(None).await {
             // Nothing was decided, so nothing runs. The end of the run is written as soon as there
             // is space.
@@ -126,6 +133,26 @@ impl RunWalk<'_> {
 
     /// Asks the model. Returns a reply with calls, or the end of the run.
     async fn ask(&mut self) -> Result<Result<OpenTurn, WalkEnd>, AppendError> {
+        loop {
+            let reply = match self.next_reply().await? {
+                Ok(reply) => reply,
+                Err(ended) => return Ok(Err(ended)),
+            };
+            self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
+            self.measured =
+                Measured::of(self.conversation.bytes(), reply.usage.input_tokens).or(self.measured);
+            match self.held(&reply) {
+                Some(Err(unfit)) => match unfit.repair.clone() {
+                    Some(repair) => self.ask_again(&reply, unfit, &repair).await?,
+                    None => return Ok(self.open(reply, Some(Err(unfit)))),
+                },
+                held => return Ok(self.open(reply, held)),
+            }
+        }
+    }
+
+    /// The next reply of the model, or the end of the run.
+    async fn next_reply(&mut self) -> Result<Answered, AppendError> {
         if let Some(limit) = self.limit_reached() {
             return Ok(Err(WalkEnd::limit(limit, Vec::new())));
         }
@@ -141,10 +168,10 @@ impl RunWalk<'_> {
                 Err(ended) => return Ok(Err(ended)),
             };
             if !reply.is_without_room() {
-                return Ok(self.open(reply));
+                return Ok(Ok(reply));
             }
             self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
-            let (before, asked) = (vec![self.reply_draft(&reply)], self.asked.clone());
+            let (before, asked) = (vec![self.reply_draft(&reply, None)], self.asked.clone());
             if let Some(ended) = self.fit_refused(before, &*asked).await? {
                 return Ok(Err(ended));
             }
@@ -153,17 +180,20 @@ impl RunWalk<'_> {
     }
 
     /// A reply with calls, or the end of the run.
-    fn open(&mut self, reply: Labelled<Clean<ModelReply>>) -> Result<OpenTurn, WalkEnd> {
-        self.usage.add(reply.usage.input_tokens, reply.usage.output_tokens);
-        self.measured = Measured::of(self.conversation.bytes(), reply.usage.input_tokens).or(self.measured);
-        let before = vec![self.reply_draft(&reply)];
+    fn open(
+        &mut self,
+        reply: Labelled<Clean<ModelReply>>,
+        held: Option<Result<Value, UnfitAnswer>>,
+    ) -> Result<OpenTurn, WalkEnd> {
+        let unfit = held.as_ref().and_then(|held| held.as_ref().err()).cloned();
+        let before = vec![self.reply_draft(&reply, unfit.clone())];
         if let Some(why) = reply.stop.failure() {
             self.agent.report(|| RunNews::Void(VoidReason::Unusable));
             return Err(self.not_answered(&why, before));
         }
-        self.unrecorded = Some(self.said(&reply));
+        self.unrecorded = Some(RecordedReply { unfit, ..self.said(&reply) });
         if reply.calls.is_empty() {
-            return Err(self.answered(reply.into_parts().0, before));
+            return Err(self.answered(reply.into_parts().0, before, held));
         }
         if reply.calls.len() > limits::REPLY_CALLS_MAX {
             return Err(WalkEnd::limit("reply_calls_max", before));
@@ -198,14 +228,7 @@ impl RunWalk<'_> {
             told = told.saturating_add(group.iter().map(Part::told_bytes).sum());
             // Later calls may depend on these: they wait too.
             if group.iter().any(|part| matches!(part.at, PartState::Waiting)) {
-                let answer = Some("a call waits for a person's approval".to_owned());
-                return Ok(Some(WalkEnd {
-                    before,
-                    status: RunStatus::Waiting,
-                    answer,
-                    said_by: AnswerBy::Par,
-                    limit: None,
-                }));
+                return Ok(Some(WalkEnd::waiting(before)));
             }
         }
         drop(open);

@@ -1,6 +1,6 @@
 //! One run, for a reader: its reply, or its entries if it has none.
 
-use crate::agent::api::{AnswerBy, LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
+use crate::agent::api::{AnswerBy, HeldResponse, LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
 use crate::gate;
 use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, CutPayload, ModelAskPayload, ModelReplyPayload, RunReplyPayload,
@@ -8,7 +8,7 @@ use crate::ledger::payload::{
 };
 use crate::ledger::{Filter, Header, Kind, Ledger, Order, ReadError, Stored};
 use crate::types::{
-    CallId, Ceiling, Decision, ModelSink, RefusalClass, RunId, SessionId, StepStatus, limits,
+    CallId, Ceiling, DataLabels, Decision, ModelSink, RefusalClass, RunId, SessionId, StepStatus, limits,
 };
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
@@ -206,19 +206,36 @@ fn from_entries(entries: &mut RunEntries<'_>) -> Result<RunReply, ReadError> {
         models: Vec::new(),
         ceiling: Ceiling::OPEN,
         runbook: headers.first().and_then(|header| header.str("runbook")).map(str::to_owned),
+        answer_json: None,
+        response: None,
         ledger: None,
     };
     for header in &headers {
+        if let Some(response) = &mut reply.response {
+            let DataLabels { taint, seen } = header.labels().unwrap_or_else(DataLabels::untrusted);
+            response.taint.extend(taint);
+            response.seen.extend(seen);
+        }
         match header.known_kind() {
             Some(Kind::RunRequest) => {
                 let asked = entries.read(header.seq)?.and_then(|stored| stored.payload());
-                reply.ceiling = asked.map(|asked: RunRequestPayload| asked.ceiling).unwrap_or_default();
+                let Some(asked): Option<RunRequestPayload> = asked else { continue };
+                reply.response = asked.response_schema.and_then(|asked| {
+                    let labels = header.labels().unwrap_or_else(DataLabels::untrusted);
+                    Some(HeldResponse::open(serde_json::from_str(&asked.schema).ok()?, &labels))
+                });
+                reply.ceiling = asked.ceiling;
             }
             Some(Kind::ModelReply) => {
                 let stored = entries.read(header.seq)?;
                 let said = stored.and_then(|stored| stored.payload::<ModelReplyPayload>());
                 let tokens = said.as_ref().map_or((0, 0), |said| (said.input_tokens, said.output_tokens));
                 reply.usage.add(tokens.0, tokens.1);
+                if let (Some(response), Some(unfit)) =
+                    (&mut reply.response, said.as_ref().and_then(|said| said.unfit.as_ref()))
+                {
+                    response.repairs += u64::from(unfit.repair.is_some());
+                }
                 reply
                     .models
                     .extend(said.and_then(|said| said.named).filter(|name| name != ModelSink::DEFAULT));

@@ -29,7 +29,7 @@ const PARTS: [HostPart; 8] = [
     HostPart { name: "cron", paths: &["/etc/crontab", "/etc/cron.d"], tools: &["cron_list"] },
     HostPart {
         name: "login records",
-        paths: &["/var/log/wtmp", "/var/log/wtmp.db", "/run/utmp"],
+        paths: &["/var/log/wtmp", "/var/log/auth.log", "/var/log/secure"],
         tools: &["logins"],
     },
     HostPart { name: "nginx", paths: &["/usr/sbin/nginx", "/etc/nginx"], tools: &["nginx_test"] },

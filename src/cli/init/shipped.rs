@@ -4,7 +4,7 @@ use super::people::People;
 
 /// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
 /// them.
-const SHIPPED: [(&str, &str); 75] = [
+const SHIPPED: [(&str, &str); 80] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
     ("policies/05-models.cedar", include_str!("../../../policies/05-models.cedar")),
@@ -21,6 +21,7 @@ const SHIPPED: [(&str, &str); 75] = [
         include_str!("../../../policies/17-journal_search.cedar.disabled"),
     ),
     ("policies/17-kernel_log.cedar.disabled", include_str!("../../../policies/17-kernel_log.cedar.disabled")),
+    ("policies/17-logins.cedar.disabled", include_str!("../../../policies/17-logins.cedar.disabled")),
     ("policies/20-deploy.cedar", include_str!("../../../policies/20-deploy.cedar")),
     ("policies/25-network.cedar", include_str!("../../../policies/25-network.cedar")),
     ("policies/30-service.cedar.disabled", include_str!("../../../policies/30-service.cedar.disabled")),
@@ -45,6 +46,10 @@ const SHIPPED: [(&str, &str); 75] = [
         "policies/tests/17-kernel_log.toml.disabled",
         include_str!("../../../policies/tests/17-kernel_log.toml.disabled"),
     ),
+    (
+        "policies/tests/17-logins.toml.disabled",
+        include_str!("../../../policies/tests/17-logins.toml.disabled"),
+    ),
     ("policies/tests/20-deploy.toml", include_str!("../../../policies/tests/20-deploy.toml")),
     ("policies/tests/25-network.toml", include_str!("../../../policies/tests/25-network.toml")),
     ("policies/tests/40-taint.toml", include_str!("../../../policies/tests/40-taint.toml")),
@@ -62,6 +67,7 @@ const SHIPPED: [(&str, &str); 75] = [
     ("runbooks.d/updates-pending.md", include_str!("../../../runbooks.d/updates-pending.md")),
     ("tools.d/certificate_file.toml", include_str!("../../../tools.d/certificate_file.toml")),
     ("tools.d/connections.toml", include_str!("../../../tools.d/connections.toml")),
+    ("tools.d/cron_list.toml", include_str!("../../../tools.d/cron_list.toml")),
     ("tools.d/deploy.toml", include_str!("../../../tools.d/deploy.toml")),
     ("tools.d/diff_files.toml", include_str!("../../../tools.d/diff_files.toml")),
     ("tools.d/disk_io.toml", include_str!("../../../tools.d/disk_io.toml")),
@@ -80,7 +86,9 @@ const SHIPPED: [(&str, &str); 75] = [
     ("tools.d/largest_paths.toml", include_str!("../../../tools.d/largest_paths.toml")),
     ("tools.d/list_dir.toml", include_str!("../../../tools.d/list_dir.toml")),
     ("tools.d/listening_ports.toml", include_str!("../../../tools.d/listening_ports.toml")),
+    ("tools.d/logins.toml.disabled", include_str!("../../../tools.d/logins.toml.disabled")),
     ("tools.d/memory_usage.toml", include_str!("../../../tools.d/memory_usage.toml")),
+    ("tools.d/pending_updates.toml", include_str!("../../../tools.d/pending_updates.toml")),
     ("tools.d/process_info.toml", include_str!("../../../tools.d/process_info.toml")),
     ("tools.d/process_list.toml", include_str!("../../../tools.d/process_list.toml")),
     ("tools.d/read_config.toml", include_str!("../../../tools.d/read_config.toml")),

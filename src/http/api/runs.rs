@@ -143,9 +143,10 @@ enum Shape {
     Flag,
     Limits,
     NamesOrNull,
+    SchemaOrNull,
 }
 
-const MEMBERS: [(&str, Shape); 8] = [
+const MEMBERS: [(&str, Shape); 9] = [
     ("message", Shape::Text),
     ("session", Shape::TextOrNull),
     ("agent", Shape::TextOrNull),
@@ -154,6 +155,7 @@ const MEMBERS: [(&str, Shape); 8] = [
     ("untrusted", Shape::Flag),
     ("limits", Shape::Limits),
     ("tools", Shape::NamesOrNull),
+    ("response_schema", Shape::SchemaOrNull),
 ];
 
 /// Converts well-formed JSON into the request. Types are checked by name first, so that the error
@@ -196,6 +198,7 @@ impl Shape {
             Self::TextOrNull => (value.is_string() || value.is_null(), "must be a string"),
             Self::Flag => (value.is_boolean(), "must be true or false"),
             Self::Limits => return check_limits(value),
+            Self::SchemaOrNull => (value.is_object() || value.is_null(), "must be a JSON Schema: an object"),
             Self::NamesOrNull => {
                 let names = value.as_array().is_some_and(|names| names.iter().all(Value::is_string));
                 (names || value.is_null(), "must be an array of names of tools")

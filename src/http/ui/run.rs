@@ -4,7 +4,7 @@ use super::page::{self, Here, Page, block};
 use super::state::Ui;
 use super::visitor::Visitor;
 use super::{format, timeline};
-use crate::agent::{AnswerBy, RunReply, RunStatus, Step};
+use crate::agent::{AnswerBy, HeldResponse, RunReply, RunStatus, Step};
 use crate::auth::key_names;
 use crate::gate::{AnswerError, Approval};
 use crate::http::app::App;
@@ -173,6 +173,9 @@ fn said(run: &RunPage) -> Markup {
         @if let Some(names) = reply.ceiling.names() {
             p.notice { "The run could use " (ceiling(names)) "." }
         }
+        @if let Some(line) = reply.response.as_ref().and_then(HeldResponse::line) {
+            p.notice.warn[reply.answer_json.is_none()] { (format::line(&line, 400)) "." }
+        }
         @if let Some(limit) = &reply.limit {
             p.notice.warn { "The run reached its limit " code { (format::line(limit, 60)) } "." }
         }
@@ -303,7 +306,11 @@ fn entry_text(stored: &Stored) -> Option<(String, String)> {
             let why = refused(&stored.header, &ask.reason.unwrap_or_default());
             Some((format!("Not sent to {} at {}", ask.name, ask.host), why))
         }
-        Kind::ModelReply => titled("Model", stored.payload::<ModelReplyPayload>()?.text),
+        Kind::ModelReply => {
+            let said: ModelReplyPayload = stored.payload()?;
+            let unfit = said.unfit.map(|unfit| format!("\n\nPAR: the answer {}.", unfit.words()));
+            titled("Model", said.text.map(|text| text + &unfit.unwrap_or_default()))
+        }
         Kind::ModelError => {
             titled("The model did not reply", Some(stored.payload::<ModelErrorPayload>()?.error))
         }

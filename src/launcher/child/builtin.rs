@@ -1,10 +1,11 @@
 //! The last step of a builtin's child: it opens what the builtin reads, loads the last filter, and
 //! runs the function.
 
+use super::certificate_files::CertificateFiles;
 use super::host_proc::CallProc;
 use super::http::WebCall;
 use super::start::{Start, send_or_exit};
-use super::{certificates, http, largest, pair, search, unix};
+use super::{certificates, http, largest, pair, search, system_files, unix};
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::protocol::ChildMessage;
@@ -45,6 +46,8 @@ struct BuiltinInputs<'a> {
     excluded: &'a [&'a Beneath],
     connected: Option<OwnedFd>,
     facts: HostFacts,
+    /// Files that may hold a certificate.
+    certificates: Option<CertificateFiles>,
 }
 
 /// Answers about an object that does not exist.
@@ -77,14 +80,20 @@ pub(crate) fn run(
             failed_units: None,
             is_clock_synchronized: (which == Builtin::HealthCheck).then(sys::is_clock_synchronized).flatten(),
             needs_reboot,
+            certificates: None,
         },
+        certificates: (which == Builtin::HealthCheck)
+            .then(|| CertificateFiles::open(start.tool.system_roots()))
+            .flatten(),
     };
     if let Some(socket) = inputs.connected.as_ref().filter(|_| which == Builtin::HealthCheck) {
         unix::bound_waits(socket, BUS_WAIT)?;
     }
     let filter = match which {
         which if which.sink().is_some() => &machine.filters.fetcher,
-        which if which.reads_below() || !names.of_process.is_empty() => &machine.filters.walker,
+        which if which.reads_below() || which.reads_system_files() || !names.of_process.is_empty() => {
+            &machine.filters.walker
+        }
         _ => &machine.filters.builtin,
     };
     last_step(start, filter, layers)?;
@@ -118,8 +127,12 @@ fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) ->
     if which.reports_on_the_host() {
         let bus = inputs.connected.map(File::from);
         let failed_units = bus.and_then(|bus| builtin::count_failed(bus).ok());
-        let facts = HostFacts { failed_units, ..inputs.facts };
+        let certificates = inputs.certificates.map(CertificateFiles::ends);
+        let facts = HostFacts { failed_units, certificates, ..inputs.facts };
         return report(which, &HostView::new(&machine.supplies.host, &inputs.proc, facts), arguments, cap);
+    }
+    if which.reads_system_files() {
+        return system_files::report(start, which);
     }
     let trust = machine.supplies.tls.as_ref();
     if matches!(which, Builtin::HttpGet | Builtin::HttpProbe) {

@@ -1,7 +1,9 @@
 //! The builtins that judge certificates: those that a server shows, and those in a file.
 
 use crate::launcher::host::trust::TlsTrust;
-use crate::tools::builtin::{Answer, ChainQuestion, NOT_FOUND, judge, stamped};
+use crate::tools::builtin::{
+    Answer, ChainQuestion, NOT_FOUND, days_left as builtin_days_left, judge, stamped,
+};
 use crate::types::clock::{Wall, mono_us};
 use crate::types::{HostPort, text};
 use rustix::io::pread;
@@ -77,11 +79,7 @@ pub(crate) fn of_file(
 ) -> Answer {
     let trust = trust.ok_or("the launcher has no certificates")?;
     let bytes = read(file)?;
-    let pem = CertificateDer::pem_slice_iter(&bytes).take(CHAIN_MAX);
-    let mut chain: Vec<CertificateDer<'static>> = pem.filter_map(Result::ok).collect();
-    if chain.is_empty() && bytes.first() == Some(&0x30) {
-        chain.push(CertificateDer::from(bytes));
-    }
+    let chain = chain_in(bytes);
     let name = arguments.get("server_name").and_then(Value::as_str);
     let mut answer = match of_chain(trust, &chain, name) {
         Ok(answer) => answer,
@@ -89,6 +87,22 @@ pub(crate) fn of_file(
     };
     answer.insert("path".to_owned(), json!(text::visible_line(path)));
     Ok(stamped(Value::Object(answer), host))
+}
+
+/// The certificates in PEM, or the one in DER.
+fn chain_in(bytes: Vec<u8>) -> Vec<CertificateDer<'static>> {
+    let pem = CertificateDer::pem_slice_iter(&bytes).take(CHAIN_MAX);
+    let mut chain: Vec<CertificateDer<'static>> = pem.filter_map(Result::ok).collect();
+    if chain.is_empty() && bytes.first() == Some(&0x30) {
+        chain.push(CertificateDer::from(bytes));
+    }
+    chain
+}
+
+/// Whole days until the first certificate in a file ends; `None` for a file without one.
+pub(crate) fn days_left(file: BorrowedFd<'_>) -> Option<i64> {
+    let now_s = i64::try_from(Wall::now().0 / 1_000_000).unwrap_or(i64::MAX);
+    builtin_days_left(chain_in(read(file).ok()?).first()?, now_s)
 }
 
 fn of_chain(

@@ -25,6 +25,7 @@
 //! * `init`: the call's first process.
 //! * `quota`: bounds what a call adds to its folders.
 //! * `host_proc`: what a report reads of the host's `/proc`.
+//! * `system_files`, `certificate_files`: what a report reads in granted folders.
 //! * `walk`: reading below a folder without what is excluded.
 //! * `search`, `largest`, `pair`, `http`, `certificates`: builtins that walk and fetch.
 //! * `builtin`: opens what a builtin reads, and runs it.
@@ -45,6 +46,8 @@ mod search;
 mod largest;
 mod pair;
 mod host_proc;
+mod system_files;
+mod certificate_files;
 mod builtin;
 mod proc;
 mod init;

@@ -16,7 +16,7 @@ use crate::launcher::protocol::{
 };
 use crate::launcher::spec::CALLS_MAX;
 use crate::launcher::sys;
-use crate::launcher::tool::{OpenTool, WriteFolder, does_without_sockets};
+use crate::launcher::tool::{OpenTool, Root, WriteFolder, does_without_sockets};
 use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::mounts::{self, Mount, Origins};
 use crate::launcher::view::own_proc;
@@ -230,6 +230,7 @@ fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
         keep.extend(birth.tool.descriptors().chain(figures).map(OwnedFd::as_raw_fd));
         keep.extend(machine.supplies.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
     }
+    keep.extend(birth.tool.system_roots().iter().map(|root| root.fd.as_raw_fd()));
     let names = birth.tool.proc_names();
     if !names.is_empty() {
         keep.extend(machine.supplies.kept.descriptors(&names));
@@ -327,8 +328,9 @@ fn run_body(
             };
             let connected = outward.connected.or(sockets.pop());
             let given = builtin::BuiltinGiven { excluded, connected, needs_reboot: outward.needs_reboot };
-            let all: Vec<PathRule<'_>> =
-                grants.into_iter().chain(start.tool.kept_grants(start.machine)).collect();
+            let system = start.tool.system_roots().iter().map(Root::grant);
+            let kept = start.tool.kept_grants(start.machine);
+            let all: Vec<PathRule<'_>> = grants.into_iter().chain(kept).chain(system).collect();
             layers::restrict(start.machine.landlock.ruleset(&all)?)?;
             builtin::run(start, *which, decided.as_ref(), given, layers)
         }

@@ -14,7 +14,7 @@
 //! `form` (how optional members are written) · `power` (the power that an action used) · `log` (the
 //! log's own entries) · `segments` (which segments are sealed or dropped) · `key` (API keys) ·
 //! `server` (starts, rules, tools) · `call` · `sent` (what a request was made
-//! of) · `run` (a run and its model) · `approval`.
+//! of) · `answer` (an answer with a schema) · `run` (a run and its model) · `approval`.
 
 mod form;
 mod power;
@@ -24,11 +24,13 @@ mod key;
 mod server;
 mod call;
 mod sent;
+mod answer;
 mod run;
 mod approval;
 #[cfg(test)]
 mod tests;
 
+pub use answer::{HeldResponse, HeldStatus, RequestedSchema, UnfitAnswer};
 pub use approval::{
     ApprovalGrantPayload, ApprovalRefusePayload, ApprovalRequestPayload, ApprovalSubject, AskingPolicy,
     RequestedBy, ShownCall, ShownSandbox, ShownScript, TaintRange, TaintingResult,

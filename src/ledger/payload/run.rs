@@ -1,5 +1,6 @@
 //! A run: its request, its reply, and the replies of its model.
 
+use super::answer::{HeldResponse, RequestedSchema, UnfitAnswer};
 use super::call::{NearestRule, ShadowDecision};
 use super::sent::SentForm;
 use crate::ledger::entry::{Kind, Payload};
@@ -46,6 +47,9 @@ pub struct RunRequestPayload {
     /// The runbook that the message chose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runbook: Option<RequestedRunbook>,
+    /// The schema that the answer is held to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_schema: Option<RequestedSchema>,
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
@@ -135,6 +139,9 @@ pub struct ModelReplyPayload {
     /// The parts of the reply in order. Absent: the text, then the calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<RepliedPart>>,
+    /// Why the text is not the answer that the request's schema asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<UnfitAnswer>,
     /// The number of opaque states of earlier replies that the request left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states_left_out: Option<u64>,
@@ -311,6 +318,13 @@ pub struct RunReplyPayload {
     /// The name of the runbook that the run was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runbook: Option<String>,
+    /// The answer, if it matches the schema of the request: JSON text, because a payload cannot
+    /// have every number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_json: Option<String>,
+    /// What became of the schema of the request, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<HeldResponse>,
 }
 
 /// Who wrote the answer of a run.

@@ -167,6 +167,10 @@ fn members_that_came_later_are_in_the_corpus() {
         (Kind::ApprovalGrant, "/payload/card"),
         (Kind::ApprovalRefuse, "/payload/card"),
         (Kind::RunReply, "/payload/said_by"),
+        (Kind::RunRequest, "/payload/response_schema/schema"),
+        (Kind::ModelReply, "/payload/unfit/repair"),
+        (Kind::RunReply, "/payload/answer_json"),
+        (Kind::RunReply, "/payload/response/unfit/keyword"),
         (Kind::RunReply, "/payload/steps/0/nearest/policy"),
         (Kind::RunReply, "/payload/steps/0/class"),
         (Kind::RunReply, "/payload/steps/1/refused/by"),
@@ -297,15 +301,8 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
         Kind::KeyRevoke | Kind::ApprovalGrant | Kind::ApprovalRefuse | Kind::Export | Kind::Redaction => {
             vec![power()]
         }
-        Kind::RunRequest => vec![("runbook", members::<RequestedRunbook>())],
         Kind::ModelAsk => vec![("shadow", members::<ShadowDecision>())],
         Kind::CallForecast => vec![("script", members::<LoadedScript>())],
-        Kind::ModelReply => vec![
-            ("calls[]", members::<CallProposed>()),
-            ("parts[]", members::<RepliedPart>()),
-            ("parts[].opaque", members::<RepliedState>()),
-            ("sent", members::<SentForm>()),
-        ],
         Kind::ModelError => vec![("sent", members::<SentForm>())],
         Kind::CallDecision => vec![
             ("beneath[]", members::<BeneathDecision>()),
@@ -330,12 +327,30 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
             ("shown.sandbox", members::<ShownSandbox>()),
             ("shown.taint[]", members::<TaintRange>()),
         ],
+        _ => nested_of_runs(kind),
+    }
+}
+
+fn nested_of_runs(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
+    match kind {
+        Kind::RunRequest => vec![
+            ("runbook", members::<RequestedRunbook>()),
+            ("response_schema", members::<RequestedSchema>()),
+        ],
+        Kind::ModelReply => vec![
+            ("calls[]", members::<CallProposed>()),
+            ("parts[]", members::<RepliedPart>()),
+            ("parts[].opaque", members::<RepliedState>()),
+            ("sent", members::<SentForm>()),
+            ("unfit", members::<UnfitAnswer>()),
+        ],
         Kind::RunReply => vec![
             ("steps[]", members::<Step>()),
             ("steps[].ledger", members::<StepLedger>()),
             ("steps[].refused", members::<StepRefusal>()),
             ("steps[].nearest", members::<NearestRule>()),
             ("usage", members::<Usage>()),
+            ("response", members::<HeldResponse>()),
         ],
         _ => Vec::new(),
     }

@@ -88,13 +88,15 @@ impl Since {
 
     /// Whether `line` is new enough. A line without a time belongs to the one before it.
     pub(super) fn lets(&mut self, line: &[u8]) -> bool {
-        if let Some(at) = self.time(line.get(..LOOKED_AT).unwrap_or(line)) {
+        if let Some(at) = self.time(line) {
             self.is_new = Some(at >= self.from);
         }
         self.is_new == Some(true)
     }
 
-    fn time(&self, line: &[u8]) -> Option<i64> {
+    /// When `line` was written, in seconds since 1970.
+    pub(super) fn time(&self, line: &[u8]) -> Option<i64> {
+        let line = line.get(..LOOKED_AT).unwrap_or(line);
         match self.format {
             Some(format) => self.time_in(format, line),
             None => TimeFormat::ALL.into_iter().find_map(|format| self.time_in(format, line)),

@@ -10,7 +10,8 @@
 //! * `answer`: the answer of a tool, and how it is written.
 //! * `secret_names`: what looks like a secret. `line_time`: when a line of a log was written.
 //! * `bus/`: a D-Bus client. `services/`: tools that ask systemd with it.
-//! * `host/`: tools that report on the host.
+//! * `host/`: tools that report on the host from `/proc`. `system_files/`: those that report on it
+//!   from files of its own programs.
 //! * The other tools, each in a file with its name.
 
 mod answer;
@@ -18,8 +19,9 @@ mod secret_names;
 mod line_time;
 mod bus;
 mod services;
-pub mod host;
 mod certificate;
+pub mod host;
+pub mod system_files;
 mod http_get;
 mod http_probe;
 mod list_dir;
@@ -32,7 +34,7 @@ mod read_config;
 
 pub use answer::{Answer, Fitting, NOT_FOUND, stamped, write_answer};
 pub use bus::{BusClient, BusError};
-pub use certificate::{ChainQuestion, judge};
+pub use certificate::{ChainQuestion, days_left, judge};
 pub use diff_files::diff_files;
 pub use file_info::file_info;
 pub use http_get::http_get;

@@ -75,6 +75,7 @@ pub enum Runner {
 pub enum Builtin {
     CertificateFile,
     Connections,
+    CronList,
     DiffFiles,
     DiskIo,
     DiskUsage,
@@ -87,7 +88,9 @@ pub enum Builtin {
     LargestPaths,
     ListDir,
     ListeningPorts,
+    Logins,
     MemoryUsage,
+    PendingUpdates,
     ProcessInfo,
     ProcessList,
     ReadConfig,
@@ -118,6 +121,19 @@ impl Builtin {
     #[must_use]
     pub fn reports_on_the_host(self) -> bool {
         Self::ON_HOST.contains(&self)
+    }
+
+    /// Whether it reports on the host from files in the folders of `read`, in which it opens only
+    /// names of a fixed table.
+    #[must_use]
+    pub const fn reads_system_files(self) -> bool {
+        matches!(self, Self::CronList | Self::Logins | Self::PendingUpdates)
+    }
+
+    /// Whether it reads in the folders of `read` without being about one object there.
+    #[must_use]
+    pub const fn reads_in_folders(self) -> bool {
+        self.reads_system_files() || matches!(self, Self::HealthCheck)
     }
 
     /// Whether it asks systemd: its manifest must `connect` it to the system bus, and to nothing

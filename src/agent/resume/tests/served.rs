@@ -48,6 +48,11 @@ impl ModelRound {
         Self { too_long: times, ..Self::with_state() }
     }
 
+    /// A reply without calls.
+    pub(super) fn answering(text: &str) -> Self {
+        Self { text: Some(text.to_owned()), calls: Vec::new(), ..Self::with_state() }
+    }
+
     pub(super) fn refusing() -> Self {
         Self { refuses: true, text: None, has_state: false, ..Self::with_state() }
     }
@@ -65,6 +70,14 @@ pub(super) fn any_round() -> impl Strategy<Value = ModelRound> {
             too_long: too_long.saturating_sub(37),
         },
     )
+}
+
+/// As [`any_round`], with replies that may be the answer.
+pub(super) fn any_round_or_answer() -> impl Strategy<Value = ModelRound> {
+    let text = prop::sample::select(vec!["{\"lines\": 3}", "```json\n{}\n```", "{\"lines\":\"3\"}", "three"]);
+    let answer = (text, any::<bool>())
+        .prop_map(|(text, has_state)| ModelRound { has_state, ..ModelRound::answering(text) });
+    prop_oneof![2 => any_round(), 1 => answer]
 }
 
 #[derive(Default)]

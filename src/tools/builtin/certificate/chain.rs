@@ -16,7 +16,7 @@ const CHAIN_SHOWN_MAX: usize = 10;
 /// A server needs no longer chain; a longer one costs every client time.
 const CHAIN_LONG: usize = 5;
 /// A certificate that ends within this many days should have been renewed.
-const DAYS_LEFT_FEW: i64 = 14;
+pub const DAYS_LEFT_FEW: i64 = 14;
 
 /// What is asked about a chain.
 #[derive(Debug)]
@@ -29,6 +29,12 @@ pub struct ChainQuestion<'a> {
     pub roots: &'a RootCertStore,
     /// The time, in seconds since 1970.
     pub now_s: i64,
+}
+
+/// Whole days until the certificate `der` ends, below 0 once it has ended; `None` if it is not one.
+#[must_use]
+pub fn days_left(der: &[u8], now_s: i64) -> Option<i64> {
+    Some(ParsedOne::read(der)?.days_left(now_s))
 }
 
 /// Everything that is known about the chain: `problems` is empty if a client accepts it.

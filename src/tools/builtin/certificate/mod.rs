@@ -8,4 +8,4 @@ mod chain;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{ChainQuestion, judge};
+pub use chain::{ChainQuestion, DAYS_LEFT_FEW, days_left, judge};

@@ -13,7 +13,7 @@ const ARGUMENTS_MAX: usize = 100;
 const ARGUMENT_BYTES_MAX: usize = 512;
 
 /// The arguments in `cmdline`, in which each ends with a NUL, and whether some were cut.
-pub(super) fn arguments(cmdline: &[u8]) -> (Vec<Value>, bool) {
+pub(in crate::tools::builtin) fn arguments(cmdline: &[u8]) -> (Vec<Value>, bool) {
     let text = String::from_utf8_lossy(cmdline);
     let mut out = Vec::new();
     let mut is_value_of_secret = false;

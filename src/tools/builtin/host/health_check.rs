@@ -5,6 +5,7 @@
 use super::pressure::{hundredths, minute, pressure};
 use super::view::{Disk, HostView};
 use crate::tools::builtin::answer::Answer;
+use crate::tools::builtin::certificate::DAYS_LEFT_FEW;
 use rustix::fs::fstatvfs;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
@@ -70,6 +71,8 @@ struct HealthCheck {
     name: &'static str,
     /// The file system, if it is about one.
     mount: Option<String>,
+    /// The file, if it is about one.
+    path: Option<String>,
     status: Status,
     detail: String,
 }
@@ -93,6 +96,7 @@ pub(super) fn health_check(view: &HostView<'_>) -> Answer {
     let disks: Vec<Value> = disks.map(|at| disk(at, &mut checks)).collect();
     let uptime = view.figures("uptime");
     checks.extend(facts(view));
+    checks.extend(certificates(view));
 
     let worst = checks.iter().map(|check| check.status).max().unwrap_or(Status::Warning);
     Ok(json!({
@@ -113,8 +117,9 @@ pub(super) fn health_check(view: &HostView<'_>) -> Answer {
 impl HealthCheck {
     fn listed(self) -> Value {
         let mut one = json!({ "name": self.name, "status": self.status.as_str(), "detail": self.detail });
-        if let (Some(mount), Some(members)) = (self.mount, one.as_object_mut()) {
-            members.insert("mount".to_owned(), json!(mount));
+        if let Some(members) = one.as_object_mut() {
+            members.extend(self.mount.map(|mount| ("mount".to_owned(), json!(mount))));
+            members.extend(self.path.map(|path| ("path".to_owned(), json!(path))));
         }
         one
     }
@@ -124,7 +129,7 @@ impl HealthCheck {
 fn facts(view: &HostView<'_>) -> Vec<HealthCheck> {
     let mut checks = Vec::new();
     let mut judge = |name, what: Option<(Status, String)>, source| match what {
-        Some((status, detail)) => checks.push(HealthCheck { name, mount: None, status, detail }),
+        Some((status, detail)) => checks.push(HealthCheck { name, mount: None, path: None, status, detail }),
         None => view.note(source),
     };
     let one_of = |flag: bool, good: &str, bad: &str| match flag {
@@ -147,6 +152,32 @@ fn facts(view: &HostView<'_>) -> Vec<HealthCheck> {
     checks
 }
 
+/// The check of certificates; none if none was found.
+fn certificates(view: &HostView<'_>) -> Option<HealthCheck> {
+    let Some(ends) = &view.facts.certificates else {
+        view.note("certificates");
+        return None;
+    };
+    if ends.is_cut {
+        view.note("further_certificates");
+    }
+    let (path, _) = ends.first.as_ref()?;
+    let (status, detail) = match (ends.ended, ends.soon) {
+        (0, 0) => (Status::Ok, format!("none of {} ends within {DAYS_LEFT_FEW} days", ends.seen)),
+        (0, soon) => (Status::Warning, format!("{soon} of {} end within {DAYS_LEFT_FEW} days", ends.seen)),
+        (ended, _) => (Status::Critical, format!("{ended} of {} have ended", ends.seen)),
+    };
+    // A path with other characters would make the result untrusted.
+    let is_plain =
+        |path: &&String| status != Status::Ok && path.len() <= 255 && path.bytes().all(is_path_byte);
+    let path = Some(path).filter(is_plain).cloned();
+    Some(HealthCheck { name: "certificates", mount: None, path, status, detail })
+}
+
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"/._+~@-".contains(&byte)
+}
+
 /// One pressure, and the check of it.
 fn stalls(view: &HostView<'_>, limit: &StallLimit, checks: &mut Vec<HealthCheck>) -> Option<(String, Value)> {
     let (name, found) = match limit.name {
@@ -158,7 +189,7 @@ fn stalls(view: &HostView<'_>, limit: &StallLimit, checks: &mut Vec<HealthCheck>
     let (text, share) = minute(&found, limit.who)?;
     let status = Status::above(share, limit.warn, limit.critical);
     let detail = format!("{text} % of the last minute stalled");
-    checks.push(HealthCheck { name, mount: None, status, detail });
+    checks.push(HealthCheck { name, mount: None, path: None, status, detail });
     Some((limit.name.to_owned(), found))
 }
 
@@ -173,12 +204,12 @@ fn load(text: &str, cpus: u64, checks: &mut Vec<HealthCheck>) -> Value {
         averages.map(|word| word.and_then(|word| Some((word, hundredths(word)?))))
     else {
         let detail = UNREADABLE.to_owned();
-        checks.push(HealthCheck { name: "load", mount: None, status: Status::Warning, detail });
+        checks.push(HealthCheck { name: "load", mount: None, path: None, status: Status::Warning, detail });
         return json!({});
     };
     let status = Status::above(load / cpus.max(1), LOAD_PER_CPU_X100_WARN, LOAD_PER_CPU_X100_CRITICAL);
     let detail = format!("{minute} on {cpus} processors");
-    checks.push(HealthCheck { name: "load", mount: None, status, detail });
+    checks.push(HealthCheck { name: "load", mount: None, path: None, status, detail });
     json!({ "1m": minute, "5m": five, "15m": fifteen })
 }
 
@@ -212,7 +243,7 @@ fn memory(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
     let left = percent(available, total);
     if total == 0 {
         let detail = UNREADABLE.to_owned();
-        checks.push(HealthCheck { name: "memory", mount: None, status: Status::Warning, detail });
+        checks.push(HealthCheck { name: "memory", mount: None, path: None, status: Status::Warning, detail });
         return json!({});
     }
     let status = match left {
@@ -220,7 +251,13 @@ fn memory(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
         _ if left < MEMORY_AVAILABLE_PERCENT_WARN => Status::Warning,
         _ => Status::Ok,
     };
-    checks.push(HealthCheck { name: "memory", mount: None, status, detail: format!("{left} % available") });
+    checks.push(HealthCheck {
+        name: "memory",
+        mount: None,
+        path: None,
+        status,
+        detail: format!("{left} % available"),
+    });
     json!({ "total_bytes": total, "available_bytes": available, "available_percent": left })
 }
 
@@ -236,7 +273,7 @@ fn swap(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
     } else {
         format!("{used} % used")
     };
-    checks.push(HealthCheck { name: "swap", mount: None, status, detail });
+    checks.push(HealthCheck { name: "swap", mount: None, path: None, status, detail });
     json!({ "total_bytes": total, "free_bytes": free, "used_percent": used })
 }
 
@@ -249,7 +286,13 @@ pub(super) fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
 fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {
     let (name, mount) = ("disk", Some(disk.mount.clone()));
     let Ok(stat) = fstatvfs(&disk.folder) else {
-        checks.push(HealthCheck { name, mount, status: Status::Warning, detail: UNREADABLE.to_owned() });
+        checks.push(HealthCheck {
+            name,
+            mount,
+            path: None,
+            status: Status::Warning,
+            detail: UNREADABLE.to_owned(),
+        });
         return json!({ "mount": disk.mount });
     };
     let used_blocks = stat.f_blocks.saturating_sub(stat.f_bfree);
@@ -259,7 +302,7 @@ fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {
     let judge = |used| Status::above(used, DISK_USED_PERCENT_WARN, DISK_USED_PERCENT_CRITICAL);
     for (name, used, of) in [("disk", used, "space"), ("inodes", inodes, "inodes")] {
         let (mount, detail) = (mount.clone(), format!("{used} % of {of} used"));
-        checks.push(HealthCheck { name, mount, status: judge(used), detail });
+        checks.push(HealthCheck { name, mount, path: None, status: judge(used), detail });
     }
     json!({
         "mount": disk.mount,

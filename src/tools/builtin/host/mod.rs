@@ -32,6 +32,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+pub(super) use arguments::arguments as command_words;
 pub use proc_files::{ProcFiles, ProcNames, proc_names};
 pub use report::report;
-pub use view::{Disk, Host, HostFacts, HostView};
+pub use view::{CertificateEnds, Disk, Host, HostFacts, HostView};

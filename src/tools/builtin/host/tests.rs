@@ -1,6 +1,6 @@
 //! The reports against a `/proc` made for the test: limits, absent files, and hostile names.
 
-use super::{Disk, Host, HostFacts, HostView, ProcFiles, proc_names, report};
+use super::{CertificateEnds, Disk, Host, HostFacts, HostView, ProcFiles, proc_names, report};
 use crate::tools::Builtin;
 use crate::tools::manifest::output_schema::{OutputSchema, SchemaWords};
 use rustix::io::Errno;
@@ -331,6 +331,7 @@ fn what_is_known_of_the_host_is_judged() {
         failed_units: Some(failed),
         is_clock_synchronized: Some(clock),
         needs_reboot: Some(reboot),
+        certificates: None,
     };
     let good = [words("ok", "none failed"), words("ok", "synchronized"), words("ok", "not needed")];
     assert_eq!(judged(facts(0, true, false)).0, good);
@@ -340,4 +341,34 @@ fn what_is_known_of_the_host_is_judged() {
         words("warning", "needed by an update"),
     ];
     assert_eq!(judged(facts(3, false, true)).0, bad);
+}
+
+/// The worst certificate decides, and is named if its path is plain.
+#[test]
+fn certificates_that_end_soon_are_judged() {
+    let judged = |all: &[(&str, i64)]| {
+        let mut ends = CertificateEnds::default();
+        all.iter().for_each(|(path, days)| ends.add(path, *days));
+        let facts = HostFacts { certificates: Some(ends), ..HostFacts::default() };
+        let (host, proc) = (host(), FakeProc::default());
+        let answer = report(Builtin::HealthCheck, &HostView::new(&host, &proc, facts), &json!({}), 65_536);
+        let answer = answer.expect("an answer");
+        check_schema(Builtin::HealthCheck, &answer);
+        let checks = answer["checks"].as_array().expect("a list");
+        checks.iter().find(|check| check["name"] == "certificates").cloned()
+    };
+    let expect = |status: &str, detail: &str, path: Option<&str>| {
+        let mut one = json!({ "name": "certificates", "status": status, "detail": detail });
+        one.as_object_mut().expect("an object").extend(path.map(|path| ("path".to_owned(), json!(path))));
+        Some(one)
+    };
+    assert_eq!(judged(&[]), None);
+    assert_eq!(
+        judged(&[("/a.pem", 14), ("/b.pem", 90)]),
+        expect("ok", "none of 2 ends within 14 days", None)
+    );
+    let soon = [("/a.pem", 13), ("/b.pem", 0), ("/c.pem", 14)];
+    assert_eq!(judged(&soon), expect("warning", "2 of 3 end within 14 days", Some("/b.pem")));
+    let ended = [("/a.pem", 3), ("/b call me.pem", -1)];
+    assert_eq!(judged(&ended), expect("critical", "1 of 2 have ended", None));
 }

@@ -1,6 +1,7 @@
 //! What a report is made from.
 
 use super::proc_files::ProcFiles;
+use crate::tools::builtin::certificate::DAYS_LEFT_FEW;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +37,7 @@ pub struct Disk {
 }
 
 /// What a report is told in addition to what it reads. `None` is what is not known.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct HostFacts {
     /// How many units of systemd failed.
     pub failed_units: Option<usize>,
@@ -44,6 +45,35 @@ pub struct HostFacts {
     pub is_clock_synchronized: Option<bool>,
     /// Whether an update waits for a restart of the host.
     pub needs_reboot: Option<bool>,
+    /// When the certificates in the folders that the tool may read end; `None` if it may read none.
+    pub certificates: Option<CertificateEnds>,
+}
+
+/// When certificates end.
+#[derive(Clone, Debug, Default)]
+pub struct CertificateEnds {
+    /// How many were looked at.
+    pub seen: u64,
+    /// How many have ended.
+    pub ended: u64,
+    /// How many end within [`DAYS_LEFT_FEW`] days.
+    pub soon: u64,
+    /// The one that ends first: its path, and the days that it has left.
+    pub first: Option<(String, i64)>,
+    /// Whether there are more than were looked at.
+    pub is_cut: bool,
+}
+
+impl CertificateEnds {
+    /// Counts the certificate in the file `path`.
+    pub fn add(&mut self, path: &str, days_left: i64) {
+        self.seen = self.seen.saturating_add(1);
+        self.ended = self.ended.saturating_add(u64::from(days_left < 0));
+        self.soon = self.soon.saturating_add(u64::from((0..DAYS_LEFT_FEW).contains(&days_left)));
+        if self.first.as_ref().is_none_or(|(_, days)| days_left < *days) {
+            self.first = Some((path.to_owned(), days_left));
+        }
+    }
 }
 
 /// The host as one call sees it.
