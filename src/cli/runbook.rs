@@ -71,7 +71,9 @@ fn list(rules: &Rules, is_json: bool) -> Result<(), Fail> {
                 "alert": book.alert, "tools": book.tools, "steps": book.steps().count(), "sha256": book.sha256.hex(),
             }))?;
         }
-        table.push(vec![book.name.clone().into(), book.when.join("; ").into(), book.tools.join(", ").into()]);
+        let alerts = book.alert.iter().map(|alert| format!("alert {alert}"));
+        let chosen: Vec<String> = book.when.iter().cloned().chain(alerts).collect();
+        table.push(vec![book.name.clone().into(), chosen.join("; ").into(), book.tools.join(", ").into()]);
     }
     if is_json { Ok(()) } else { table.print(&Screen::stdout()) }
 }

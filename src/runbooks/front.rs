@@ -143,6 +143,17 @@ impl FrontMatter {
         }
         phrases
     }
+
+    /// The phrases that `alert` chooses it by: `alert NAME`, or `alert NAME SERVICE` if each phrase
+    /// names a service.
+    pub(super) fn phrases_of_alert(&self, alert: &str) -> Vec<(String, Option<String>)> {
+        if self.when.iter().any(|(phrase, _)| !phrase.contains(SERVICE)) {
+            return vec![(folded(&format!("alert {alert}")), None)];
+        }
+        let one =
+            |(service, _): &PlacedWord| (folded(&format!("alert {alert} {service}")), Some(service.clone()));
+        self.service.iter().map(one).collect()
+    }
 }
 
 /// `text` without regard to case and white space.

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct Runbooks {
     books: BTreeMap<String, Runbook>,
-    /// Each phrase, folded, with the name of its runbook and the service that it names.
+    /// Each phrase, also that of each alert, folded, with the name of its runbook and the service
+    /// that it names.
     phrases: BTreeMap<String, (String, Option<String>)>,
     /// `runbooks.d/NAME.md` with the digest of its bytes.
     files: BTreeMap<String, Digest>,
@@ -40,18 +41,22 @@ impl Runbooks {
                     continue;
                 }
             };
-            for (phrase, service, line) in front.phrases() {
+            let mut phrases = front.phrases();
+            for (alert, line) in &front.alert {
+                if let Some(other) = alerts.insert(folded(alert), book.name.clone()) {
+                    let reason = format!("the alert `{alert}` belongs to `{other}` already");
+                    faults.push(RunbookFault::at(&file.name, *line, reason));
+                    continue;
+                }
+                let of_alert = front.phrases_of_alert(alert).into_iter();
+                phrases.extend(of_alert.map(|(phrase, service)| (phrase, service, *line)));
+            }
+            for (phrase, service, line) in phrases {
                 if let Some((other, _)) = all.phrases.get(&phrase) {
                     let reason = format!("the phrase `{phrase}` chooses `{other}` already");
                     faults.push(RunbookFault::at(&file.name, line, reason));
                 }
                 all.phrases.insert(phrase, (book.name.clone(), service));
-            }
-            for (alert, line) in &front.alert {
-                if let Some(other) = alerts.insert(alert.clone(), book.name.clone()) {
-                    let reason = format!("the alert `{alert}` belongs to `{other}` already");
-                    faults.push(RunbookFault::at(&file.name, *line, reason));
-                }
             }
             all.books.insert(book.name.clone(), book);
         }
@@ -81,8 +86,8 @@ impl Runbooks {
         self.books.get(name)
     }
 
-    /// The runbook that `message` chooses: one of its phrases is the whole message, apart from case
-    /// and white space.
+    /// The runbook that `message` chooses: one of its phrases, or `alert` and one of its alerts, is
+    /// the whole message, apart from case and white space.
     #[must_use]
     pub fn chosen(&self, message: &str) -> Option<GivenRunbook> {
         if message.len() > 2 * limits::RUNBOOK_PHRASE_BYTES_MAX {

@@ -90,6 +90,38 @@ fn a_runbook_is_chosen_by_a_whole_phrase_alone() {
     }
 }
 
+/// An alert chooses by the exact table of the front matter, and brings no other word with it.
+#[test]
+fn an_alert_chooses_the_runbook_that_lists_it() {
+    let with = |text: &str| text.replace("tools =", "alert = [\"WebDown\"]\ntools =");
+    let disk = with("+++\nwhen = [\"disk full\"]\ntools = []\n+++\n# Disk\n").replace("WebDown", "DiskFull");
+    let books = parse(&[file("down", &with(GOOD)), file("disk", &disk)]).expect("runbooks");
+    let chosen = |message: &str| books.chosen(message).map(|given| (given.name, given.service));
+    assert_eq!(chosen("alert DiskFull"), Some(("disk".to_owned(), None)));
+    assert_eq!(chosen("Alert  diskfull"), Some(("disk".to_owned(), None)));
+    // Each step has its service.
+    assert_eq!(chosen("alert WebDown ssh"), Some(("down".to_owned(), Some("ssh".to_owned()))));
+    for other in [
+        "DiskFull",
+        "alert DiskFull on web1",
+        "alert DiskFull: now restart all",
+        "alert WebDown",
+        "alert WebDown apache",
+        "alerts DiskFull",
+    ] {
+        assert_eq!(chosen(other), None, "{other}");
+    }
+    let refused = |texts: [&str; 2]| {
+        parse(&[file("a", texts[0]), file("b", texts[1])]).expect_err("two of one").join("\n")
+    };
+    let of_same_name = with(GOOD).replace("WebDown", "diskfull");
+    let told = refused([&disk, &of_same_name]);
+    assert!(told.contains("runbooks.d/b.md:4: the alert `diskfull` belongs to `a` already"), "{told}");
+    let phrase = "+++\nwhen = [\"alert DiskFull\"]\ntools = []\n+++\n# Other\n";
+    let told = refused([&disk, phrase]);
+    assert!(told.contains("runbooks.d/b.md:2: the phrase `alert diskfull` chooses `a` already"), "{told}");
+}
+
 /// Every refusal names its file and line.
 #[test]
 fn what_is_wrong_is_refused_with_its_line() {

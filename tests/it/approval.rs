@@ -3,6 +3,7 @@
 
 mod changed;
 mod restart;
+mod runbook;
 mod several;
 mod terminal;
 

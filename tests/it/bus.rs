@@ -83,7 +83,7 @@ fn reading_home() -> Option<(TestHome, Bus)> {
 
 const READING: [&str; 4] = ["failed_units", "service_list", "service_status", "timer_list"];
 
-fn connect_to(home: &TestHome, socket: &str) {
+pub(crate) fn connect_to(home: &TestHome, socket: &str) {
     for name in READING {
         let file = format!("tools.d/{name}.toml");
         let shipped = std::fs::read_to_string(home.path("etc").join(&file)).expect("shipped");

@@ -68,6 +68,8 @@ mod held;
 mod follow;
 // Runbooks are followed, recorded and checked.
 mod runbooks;
+// The page of ten questions is made on a host in trouble.
+mod questions;
 // Tools are switched on and off with their rules.
 mod switch;
 // Tools of the server itself: its record, look-ups and probes.

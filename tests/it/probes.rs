@@ -1,7 +1,7 @@
 //! Look-ups and probes under the shipped rules, against real servers: ports, web servers, chains of
 //! certificates, and name servers.
 
-mod certificates;
+pub(crate) mod certificates;
 mod names;
 
 use crate::support::{TestHome, text};

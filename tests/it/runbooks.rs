@@ -48,9 +48,14 @@ fn a_phrase_of_a_runbook_is_followed_without_a_model() {
         one.filter(|one| one["name"] == "disk-full").map(|one| &one["sha256"]).collect();
     assert_eq!(sha256, [&given["sha256"]]);
     assert_eq!(loaded["payload"]["digest"], request["header"]["policy"], "the bundle covers it");
+    // So does the alert that it lists.
+    let told = home.expect(0, &["run", "alert DiskFull"]);
+    assert!(told.contains("runbook disk-full: 3 of 3 steps"), "{told}");
     // Nothing else chooses one, and replay decides as before.
-    home.expect(0, &["run", "is the disk is full"]);
-    assert!(self::request(&home)["payload"].get("runbook").is_none());
+    for other in ["is the disk is full", "alert DiskFull on web1"] {
+        home.expect(0, &["run", other]);
+        assert!(self::request(&home)["payload"].get("runbook").is_none(), "{other}");
+    }
     home.expect(0, &["policy", "replay"]);
     home.expect(0, &["audit", "verify"]);
 }

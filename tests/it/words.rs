@@ -322,8 +322,8 @@ impl Following {
     }
 }
 
-/// A command on a terminal, which is read as it writes. What is waited for is followed by a space: a
-/// last letter is held back if a secret of this home begins with it.
+/// A command on a terminal, which is read as it writes. What is waited for is followed by a space:
+/// a last letter is held back if a secret of this home begins with it.
 struct Watched {
     child: Child,
     master: File,

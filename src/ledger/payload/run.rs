@@ -318,8 +318,8 @@ pub struct RunReplyPayload {
     /// The name of the runbook that the run was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runbook: Option<String>,
-    /// The answer, if it matches the schema of the request: JSON text, because a payload cannot have
-    /// every number.
+    /// The answer, if it matches the schema of the request: JSON text, because a payload cannot
+    /// have every number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_json: Option<String>,
     /// What became of the schema of the request, if it has one.

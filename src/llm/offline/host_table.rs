@@ -1,6 +1,6 @@
 //! Sentences about the host: its processes, memory, disks, network, services and files.
 
-use super::meaning::Meaning::{Either, Missing, Steps};
+use super::meaning::Meaning::{Either, Missing, Say, Steps};
 use super::meaning::Word::{Number, Slot, Text, True};
 use super::meaning::{Sentence, SentenceStep, Word};
 use super::table::{BY_MEMORY, DISKS, ERRORS, HEALTH, MEMORY, PORTS};
@@ -21,7 +21,7 @@ const fn largest(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
 }
 
 /// The table, before that of the other sentences: some of those accept any name.
-pub(super) const HOST_SENTENCES: [Sentence; 22] = [
+pub(super) const HOST_SENTENCES: [Sentence; 28] = [
     Sentence {
         example: "why is this server slow?",
         forms: &[
@@ -230,7 +230,18 @@ pub(super) const HOST_SENTENCES: [Sentence; 22] = [
             "are there [any] [pending] [security] updates",
             "[show] [me] [the] [pending] updates",
         ],
-        means: Missing("pending updates", &["search_files", "health_check"]),
+        means: Either(
+            &[SentenceStep { tool: "pending_updates", arguments: &[] }],
+            &Missing("pending updates", &["search_files", "health_check"]),
+        ),
+    },
+    Sentence {
+        example: "which cron jobs are there?",
+        forms: &["what|which cron jobs are there", "[show|list] [me] [the] [all] cron jobs", "crontab -l"],
+        means: Either(
+            &[SentenceStep { tool: "cron_list", arguments: &[] }],
+            &Missing("the jobs of cron", &["timer_list", "search_files"]),
+        ),
     },
     Sentence {
         example: "errors of the last hour",
@@ -242,8 +253,72 @@ pub(super) const HOST_SENTENCES: [Sentence; 22] = [
             }],
             &Steps(&[SentenceStep {
                 tool: "search_files",
-                arguments: &[("path", Text("@logs")), ("pattern", ERRORS), ("regex", True)],
+                arguments: &[
+                    ("path", Text("@logs")),
+                    ("pattern", ERRORS),
+                    ("regex", True),
+                    ("since", Text("1h")),
+                ],
             }]),
+        ),
+    },
+    Sentence {
+        example: "what did the kernel log?",
+        forms: &["what did the kernel log|say [lately]", "[show] [me] [the] kernel log", "dmesg"],
+        means: Either(
+            &[SentenceStep { tool: "kernel_log", arguments: &[("limit", Number(20))] }],
+            &Steps(&[SentenceStep {
+                tool: "search_files",
+                arguments: &[("path", Text("@logs")), ("pattern", Text("kernel: "))],
+            }]),
+        ),
+    },
+    Sentence {
+        example: "what did nginx log?",
+        forms: &[
+            "what did [the] [service] {name} log|say [lately]",
+            "[show] [me] [the] journal of {name}",
+            "journalctl -u {name}",
+        ],
+        means: Either(
+            &[SentenceStep {
+                tool: "journal_query",
+                arguments: &[("unit", Text("{name}.service")), ("limit", Number(20))],
+            }],
+            &Steps(&[SentenceStep { tool: "list_dir", arguments: &[("path", Text("@logs/{name}"))] }]),
+        ),
+    },
+    Sentence {
+        example: "does the certificate expire soon?",
+        forms: &[
+            "does the|our|my certificate expire [soon]",
+            "when does the|our|my certificate expire",
+            "is the|our|my certificate valid",
+        ],
+        means: Either(
+            &[SentenceStep { tool: "tls_certificate", arguments: &[("host", Text("localhost:443"))] }],
+            &Missing("to check a certificate", &["certificate_file", "http_get"]),
+        ),
+    },
+    Sentence {
+        example: "check certificate in /etc/ssl/certs/site.pem",
+        forms: &[
+            "check|show [the] certificate|certificates in {path}",
+            "when does the certificate in {path} expire",
+            "does the certificate in {path} expire [soon]",
+            "is the certificate in {path} valid",
+        ],
+        means: Either(
+            &[SentenceStep { tool: "certificate_file", arguments: &[("path", Text("{path}"))] }],
+            &Missing("to check a certificate", &["tls_certificate"]),
+        ),
+    },
+    Sentence {
+        example: "what changed in this config?",
+        forms: &["what changed in this|the|my config|configuration|settings", "what changed [here]"],
+        means: Say(
+            "Name both files and their folder: `compare OLD with NEW in FOLDER`. `when did FILE change?` shows the \
+             time of the last change.",
         ),
     },
     Sentence {

@@ -1,14 +1,15 @@
 //! The default provider: built in, without a model and without a network.
 //!
 //! It proposes a message that is written as calls as those calls, follows the steps of a runbook,
-//! has fixed steps or an answer for some seventy sentences of an operator's day, and answers from
-//! the results. To any other message it replies with what it understands.
+//! has fixed steps or an answer for some seventy-five sentences of an operator's day, and answers
+//! from the results. To any other message it replies with what it understands.
 //!
 //! # Layout
 //!
 //! * `form`, `meaning`, `table`, `host_table`, `sentences`: the sentences, and what they mean
 //! * `absent`: what is there in place of a file that is not
-//! * `report`, `tell`: answers from results
+//! * `shape`: parts that answers are made of
+//! * `report`, `units`, `probed`, `reads`, `tell`: answers from results
 //! * `provider`: the provider
 
 mod form;
@@ -17,6 +18,10 @@ mod table;
 mod host_table;
 pub(super) mod sentences;
 mod absent;
+mod shape;
 mod report;
+mod units;
+mod probed;
+mod reads;
 mod tell;
 pub(super) mod provider;

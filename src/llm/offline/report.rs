@@ -1,10 +1,7 @@
 //! Answers made from reports on the host: a line for the report, and lines for its longest part.
 
-use crate::types::{limits, text};
+use super::shape::{ITEMS_SHOWN_MAX, items, number, shown, size, word};
 use serde_json::Value;
-
-/// Items of a list that an answer shows.
-const ITEMS_SHOWN_MAX: usize = 5;
 
 /// The report of `tool` in words; `None` for another tool, or if the report has another shape.
 pub(super) fn report(tool: &str, result: &Value) -> Option<String> {
@@ -19,42 +16,6 @@ pub(super) fn report(tool: &str, result: &Value) -> Option<String> {
         "interfaces" => interfaces(result),
         _ => None,
     }
-}
-
-/// Untrusted text on one line, printable and bounded.
-pub(super) fn shown(from: &str) -> String {
-    let head = text::prefix(from, limits::REASON_BYTES_MAX);
-    let mark = if head.len() < from.len() { "…" } else { "" };
-    format!("{}{mark}", text::visible_line(head))
-}
-
-fn number(value: &Value, name: &str) -> Option<u64> {
-    value.get(name)?.as_u64()
-}
-
-fn word(value: &Value, name: &str) -> Option<String> {
-    value.get(name)?.as_str().map(shown)
-}
-
-/// A size in the unit that leaves one to four digits: `31 MiB`.
-fn size(bytes: u64) -> String {
-    let (mut rest, mut unit) = (bytes, "bytes");
-    for larger in ["KiB", "MiB", "GiB", "TiB"] {
-        if rest < 10_000 {
-            break;
-        }
-        (rest, unit) = (rest >> 10, larger);
-    }
-    format!("{rest} {unit}")
-}
-
-/// A line for each of the first items of the list `name`.
-fn items(result: &Value, name: &str, line: impl Fn(&Value) -> Option<String>) -> Option<String> {
-    let all = result.get(name)?.as_array()?;
-    let lines: Vec<String> = all.iter().take(ITEMS_SHOWN_MAX).filter_map(line).collect();
-    let is_cut = all.len() > ITEMS_SHOWN_MAX || result.get("truncated") == Some(&Value::Bool(true));
-    let rest = if is_cut { "\n  …" } else { "" };
-    Some(lines.iter().map(|line| format!("\n  {line}")).collect::<String>() + rest)
 }
 
 fn processes(result: &Value) -> Option<String> {

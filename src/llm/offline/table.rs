@@ -13,6 +13,7 @@ pub(super) const DISKS: SentenceStep = SentenceStep { tool: "disk_usage", argume
 pub(super) const PORTS: SentenceStep = SentenceStep { tool: "listening_ports", arguments: &[] };
 pub(super) const BY_MEMORY: SentenceStep =
     SentenceStep { tool: "process_list", arguments: &[("sort", Text("memory")), ("limit", Number(10))] };
+const LOGINS: SentenceStep = SentenceStep { tool: "logins", arguments: &[] };
 const LOGS: SentenceStep =
     SentenceStep { tool: "list_dir", arguments: &[("path", Text("@logs")), ("limit", Number(LINES))] };
 const LIST: SentenceStep = SentenceStep { tool: "list_dir", arguments: &[("path", Text("{path}"))] };
@@ -128,7 +129,7 @@ pub(super) const SENTENCES: [Sentence; 47] = [
     Sentence {
         example: "who is logged in?",
         forms: &["who is logged in [now]", "who", "w"],
-        means: Missing("the users who are logged in now", &["search_files"]),
+        means: Missing("the users who are logged in now", &["logins", "search_files"]),
     },
     Sentence {
         example: "how is this server doing?",
@@ -318,20 +319,26 @@ pub(super) const SENTENCES: [Sentence; 47] = [
     Sentence {
         example: "failed logins",
         forms: &["[show] [the] failed logins", "who failed to log in", "who tried to log in"],
-        means: Steps(&[search(&[
-            ("path", Text("@logs/auth.log")),
-            ("pattern", Text("(?i)failed password|authentication failure|invalid user")),
-            ("regex", True),
-        ])]),
+        means: Either(
+            &[LOGINS],
+            &Steps(&[search(&[
+                ("path", Text("@logs/auth.log")),
+                ("pattern", Text("(?i)failed password|authentication failure|invalid user")),
+                ("regex", True),
+            ])]),
+        ),
     },
     Sentence {
         example: "who logged in?",
         forms: &["who logged|has in", "who logged in", "[show] [the] logins"],
-        means: Steps(&[search(&[
-            ("path", Text("@logs/auth.log")),
-            ("pattern", Text("(?i)accepted (password|publickey)|session opened for")),
-            ("regex", True),
-        ])]),
+        means: Either(
+            &[LOGINS],
+            &Steps(&[search(&[
+                ("path", Text("@logs/auth.log")),
+                ("pattern", Text("(?i)accepted (password|publickey)|session opened for")),
+                ("regex", True),
+            ])]),
+        ),
     },
     Sentence {
         example: "what did sudo run?",

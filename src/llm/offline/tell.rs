@@ -4,8 +4,12 @@
 //! missing members are left out, and no content can prevent an answer.
 
 use super::absent::since_asked;
-use super::report::{report, shown};
+use super::probed::probed;
+use super::reads::reads;
+use super::report::report;
 use super::sentences::sentences;
+use super::shape::shown;
+use super::units::units;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
 use crate::runbooks::{GivenRunbook, WrittenCall};
@@ -98,17 +102,25 @@ fn sentence(tool: &str, text: &str) -> String {
         "list_dir" => listing(&result),
         "read_file" | "tail_file" => contents(&result),
         "search_files" => finds(&result),
-        other => report(other, &result),
+        other => report(other, &result)
+            .or_else(|| units(other, &result))
+            .or_else(|| probed(other, &result))
+            .or_else(|| reads(other, &result)),
     };
     known.unwrap_or_else(|| shown(&members(&result)))
 }
 
-/// The content of a value: a flat object as its members by name, without those that are null.
+/// The content of a value: a flat object as its members by name, without those that are null or
+/// empty lists.
 fn members(value: &Value) -> String {
-    let is_one = |member: &&Value| member.is_object() || member.is_array();
+    let is_one = |member: &&Value| match member {
+        Value::Array(items) => items.iter().any(|item| item.is_object() || item.is_array()),
+        other => other.is_object(),
+    };
     match value {
         Value::Object(all) if all.len() > 1 && !all.values().any(|member| is_one(&member)) => {
-            let known = all.iter().filter(|(_, member)| !member.is_null());
+            let known =
+                all.iter().filter(|(_, member)| !member.is_null() && **member != Value::Array(Vec::new()));
             known.map(|(name, member)| format!("{name} {}", plain(member))).collect::<Vec<_>>().join(", ")
         }
         other => plain(other),
@@ -256,6 +268,11 @@ fn is_cut(result: &Value) -> bool {
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Array(items)
+            if !items.is_empty() && !items.iter().any(|item| item.is_object() || item.is_array()) =>
+        {
+            items.iter().map(plain).collect::<Vec<_>>().join(" ")
+        }
         Value::Object(members)
             if members.values().all(|member| !member.is_object() && !member.is_array()) =>
         {

@@ -71,6 +71,15 @@ fn serve(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> u1
     port
 }
 
+/// The port of a server whose certificate has expired, and the authority that issued it, in PEM.
+pub(crate) fn expired_server() -> (u16, String) {
+    let root = authority("a root", None);
+    let mut old = params("localhost");
+    (old.not_before, old.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
+    let (cert, its_key) = signed(old, &root);
+    (serve(vec![cert], its_key), pem(root.der()))
+}
+
 fn look(home: &TestHome, port: u16, name: Option<&str>) -> Value {
     let mut arguments = json!({ "host": format!("localhost:{port}") });
     if let Some(name) = name {

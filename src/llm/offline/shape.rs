@@ -1,0 +1,71 @@
+//! Parts that answers are made of: words, numbers, sizes and lists from results.
+
+use crate::types::{limits, text};
+use serde_json::Value;
+
+/// Items of a list that an answer shows.
+pub(super) const ITEMS_SHOWN_MAX: usize = 5;
+
+/// Untrusted text on one line, printable and bounded.
+pub(super) fn shown(from: &str) -> String {
+    let head = text::prefix(from, limits::REASON_BYTES_MAX);
+    let mark = if head.len() < from.len() { "…" } else { "" };
+    format!("{}{mark}", text::visible_line(head))
+}
+
+pub(super) fn number(value: &Value, name: &str) -> Option<u64> {
+    value.get(name)?.as_u64()
+}
+
+pub(super) fn word(value: &Value, name: &str) -> Option<String> {
+    value.get(name)?.as_str().map(shown)
+}
+
+/// A size in the unit that leaves one to four digits: `31 MiB`.
+pub(super) fn size(bytes: u64) -> String {
+    let (mut rest, mut unit) = (bytes, "bytes");
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if rest < 10_000 {
+            break;
+        }
+        (rest, unit) = (rest >> 10, larger);
+    }
+    format!("{rest} {unit}")
+}
+
+/// A line for each of the first items of the list `name`.
+pub(super) fn items(result: &Value, name: &str, line: impl Fn(&Value) -> Option<String>) -> Option<String> {
+    let all = result.get(name)?.as_array()?;
+    let lines: Vec<String> = all.iter().take(ITEMS_SHOWN_MAX).filter_map(line).collect();
+    let is_cut = all.len() > ITEMS_SHOWN_MAX || result.get("truncated") == Some(&Value::Bool(true));
+    let rest = if is_cut { "\n  …" } else { "" };
+    Some(lines.iter().map(|line| format!("\n  {line}")).collect::<String>() + rest)
+}
+
+/// The texts of the list `name`, separated by commas; `None` without any.
+pub(super) fn texts(result: &Value, name: &str) -> Option<String> {
+    let all = result.get(name)?.as_array()?.iter().filter_map(Value::as_str).map(shown);
+    Some(all.collect::<Vec<_>>().join(", ")).filter(|texts| !texts.is_empty())
+}
+
+/// A number with its noun: `1 entry`, `2 entries`.
+pub(super) fn count(many: u64, one: &str) -> String {
+    match (many, one.strip_suffix('y')) {
+        (1, _) => format!("1 {one}"),
+        (_, Some(stem)) => format!("{many} {stem}ies"),
+        (_, None) => format!("{many} {one}s"),
+    }
+}
+
+/// A time to the second.
+pub(super) fn time(result: &Value, name: &str) -> Option<String> {
+    let whole = word(result, name)?;
+    let end = whole.find('.').unwrap_or(whole.len());
+    let second = whole.get(..end)?;
+    Some(if second.ends_with('Z') { second.to_owned() } else { format!("{second}Z") })
+}
+
+/// The parts that there are, separated by semicolons.
+pub(super) fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
