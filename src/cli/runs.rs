@@ -12,7 +12,7 @@ use crate::config::{Config, Home};
 use crate::gate::Approval;
 use crate::http::admin::{self, Operation};
 use crate::ledger::payload::RunRequestPayload;
-use crate::ledger::{AppendError, Filter, Index, KeysBy, Ledger, ReadError};
+use crate::ledger::{AppendError, Filter, Index, Ledger, ReadError};
 use crate::policy::Door;
 use crate::types::{RunId, limits, text};
 use clap::{Args, Subcommand};
@@ -135,7 +135,7 @@ impl RunList {
                     agent::list_runs(&ledger, index.as_ref(), &asked, |_| true).map_err(Fail::failed)?;
                 if page.rows.is_empty() {
                     let names = auth::key_names_of(&compose::files(&config));
-                    query::check_names(ledger.reader(), &names, KeysBy::Name, &asked.filter)?;
+                    query::check_names(ledger.reader(), &names, &asked.filter)?;
                 }
                 page.rows.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Fail::failed)?
             }

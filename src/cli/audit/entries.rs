@@ -9,9 +9,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::{compose, query, show};
 use crate::config::{Config, Home};
-use crate::ledger::{
-    Coverage, Files, Filter, Header, HeaderPage, Index, KeysBy, Order, Reader, Stored, Unverified,
-};
+use crate::ledger::{Coverage, Files, Filter, Header, HeaderPage, Index, Order, Reader, Stored, Unverified};
 use crate::types::{limits, text};
 use clap::Args;
 use serde_json::json;
@@ -20,7 +18,7 @@ use serde_json::json;
 pub(in crate::cli) struct Show {
     /// Entry number, or query terms that must all match [default: every entry]
     ///
-    /// Terms are `kind:call.decision`, `decision:deny`, `tool:read_*`, `principal:key:…`, `key:ID`,
+    /// Terms are `kind:call.decision`, `decision:deny`, `tool:read_*`, `principal:key:…`, `key:NAME`,
     /// `run:…` and `seq:7-9`; `since:` and `until:` take a date, a time or a span (`24h`, `7d`).
     /// Any other word or "quoted phrase" is searched for in the payloads. Terms of the same field
     /// are alternatives. A `-` before a term excludes what matches it.
@@ -68,11 +66,11 @@ impl Show {
         }
         let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?;
         query::check_tools(&reader, &filter)?;
+        let names = key_names_of(&files);
+        query::check_names(&reader, &names, &filter)?;
+        let filter = filter.by_ids(&names);
         let seen = reader.size().map_err(Fail::failed)?;
         let (headers, met) = self.newest(&files, &reader, &filter)?;
-        if headers.is_empty() {
-            query::check_names(&reader, &key_names_of(&files), KeysBy::Id, &filter)?;
-        }
         let out = Out::stdout(is_json);
         // Entries that arrived in the meantime are shown too, and none is shown twice.
         let from = headers.last().map_or(0, |header| header.seq + 1).max(seen);

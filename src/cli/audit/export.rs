@@ -39,6 +39,7 @@ impl Take {
         let query = query::join(&self.query);
         let query = compose::secrets(config, Some(&compose::model_keys(config)?))?.clean(query).into_inner();
         let filter = Filter::parse(&query).map_err(Fail::usage)?;
+        let filter = filter.by_ids(&auth::key_names_of(&compose::files(config)));
         let format =
             Format::parse(&self.format).ok_or_else(|| Fail::usage("`--format` is `jsonl` or `csv`"))?;
         let mut out = self.out.as_deref().map(Unfinished::make).transpose()?;

@@ -68,6 +68,8 @@ pub(in crate::http) async fn answer(
     // can be found.
     let query = app.agent.secrets().clean(asked.filter.to_string()).into_inner();
     let filter = Filter::parse(&query).map_err(|what| Problem::new(Code::Invalid, format!("`q`: {what}")))?;
+    let named = app.clone();
+    let filter = blocking(move || Ok(named.by_ids(filter)?)).await?;
     let export = blocking(move || {
         let record = ledger.record_export(&filter, asked.format, principal, Some(power.record()))?;
         Ok(Export::open(ledger.files(), record)?)
