@@ -48,7 +48,7 @@ impl LiveRun {
 }
 
 fn follow(news: &Receiver<Option<RunNews>>, mut printer: Printer) -> Result<PrintedRun, Fail> {
-    let mut line = WaitLine::new("starting");
+    let (mut line, mut waits) = (WaitLine::new("starting"), Waits::default());
     loop {
         match news.recv_timeout(line.pause()) {
             Ok(Some(news)) => {
@@ -56,7 +56,7 @@ fn follow(news: &Receiver<Option<RunNews>>, mut printer: Printer) -> Result<Prin
                 if is_shown {
                     line.erase();
                 }
-                if let Some(what) = waiting_for(&news) {
+                if let Some(what) = waits.after(&news) {
                     line.now(what);
                 }
                 if is_shown {
@@ -75,19 +75,38 @@ fn follow(news: &Receiver<Option<RunNews>>, mut printer: Printer) -> Result<Prin
     }
 }
 
-/// What the run waits for after these news.
-fn waiting_for(news: &RunNews) -> Option<String> {
-    match news {
-        RunNews::Asking => Some("asking the model".to_owned()),
-        RunNews::Decided(calls) => {
-            let runs = |call: &DecidedCall| match call {
-                DecidedCall::Allowed(call) => Some(call.tool.clone()),
-                DecidedCall::Other(_) => None,
-            };
-            let tools: Vec<String> = calls.iter().filter_map(runs).collect();
-            Some(format!("running {}", text::visible_line(&tools.join(", ")))).filter(|_| !tools.is_empty())
+/// What a run waits for. A server does not say that it asks the model: a run does so once it has
+/// begun, and once the calls of the last reply have ended.
+#[derive(Default)]
+struct Waits {
+    /// Calls that were allowed and have not ended.
+    running: usize,
+}
+
+impl Waits {
+    /// What the run waits for after these news, if that is something else than before.
+    fn after(&mut self, news: &RunNews) -> Option<String> {
+        let asks = || Some("asking the model".to_owned());
+        match news {
+            RunNews::Begun(_) | RunNews::Asking => asks(),
+            RunNews::Step(_) => {
+                self.running = self.running.saturating_sub(1);
+                if self.running == 0 { asks() } else { None }
+            }
+            RunNews::Decided(calls) => {
+                let runs = |call: &DecidedCall| match call {
+                    DecidedCall::Allowed(call) => Some(call.tool.clone()),
+                    DecidedCall::Other(_) => None,
+                };
+                let tools: Vec<String> = calls.iter().filter_map(runs).collect();
+                self.running = tools.len();
+                match tools.is_empty() {
+                    true => asks(),
+                    false => Some(format!("running {}", text::visible_line(&tools.join(", ")))),
+                }
+            }
+            _ => None,
         }
-        _ => None,
     }
 }
 
@@ -197,4 +216,22 @@ fn write(words: &str) -> Result<(), Fail> {
     // What cannot be written is reported by the next line.
     drop(std::io::stdout().lock().flush());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Waits;
+    use crate::agent::{RunBegun, RunNews};
+    use crate::types::{RunId, SessionId};
+
+    /// Issue 15, finding 21: while the model thought, the line said `starting`.
+    #[test]
+    fn a_run_that_has_begun_asks_the_model() {
+        let (run, session) = (RunId::generate(), SessionId::generate());
+        let begun = RunNews::Begun(RunBegun { run, session, seq: 7 });
+        let mut waits = Waits::default();
+        assert_eq!(waits.after(&begun), Some("asking the model".to_owned()));
+        assert_eq!(waits.after(&RunNews::Asking), Some("asking the model".to_owned()));
+        assert_eq!(waits.after(&RunNews::Decided(Vec::new())), Some("asking the model".to_owned()));
+    }
 }

@@ -6,7 +6,7 @@
 use super::exit::{self, Fail};
 use crate::ledger::payload::ToolsLoadPayload;
 use crate::ledger::query::KeyNames;
-use crate::ledger::{Filter, KeysBy, Kind, Order, ReadError, Reader};
+use crate::ledger::{Filter, Kind, Order, ReadError, Reader};
 use std::ffi::OsString;
 
 /// Prefix of a query term that begins with `-`. No argument of a process can contain a NUL.
@@ -45,17 +45,12 @@ pub(super) fn join(words: &[String]) -> String {
 }
 
 /// Refuses a query for a key, a user or a principal that does not exist, after it found nothing.
-pub(super) fn check_names(
-    reader: &Reader,
-    names: &KeyNames,
-    keys: KeysBy,
-    filter: &Filter,
-) -> Result<(), Fail> {
+pub(super) fn check_names(reader: &Reader, names: &KeyNames, filter: &Filter) -> Result<(), Fail> {
     let has_entry = |alone: &Filter| {
         let (headers, _) = reader.listed(alone, u64::MAX, Order::Descending, 1, usize::MAX)?;
         Ok::<bool, ReadError>(!headers.is_empty())
     };
-    let unknown = filter.unknown_name(names, keys, has_entry);
+    let unknown = filter.unknown_name(names, has_entry);
     let unknown = unknown.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
     unknown.map_or(Ok(()), |unknown| Err(Fail::usage(unknown)))
 }

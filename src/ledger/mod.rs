@@ -64,7 +64,7 @@ pub use files::{Files, HighWater, Lock, LockError, Rotation};
 pub use handle::Ledger;
 pub use payload::{PreviousLog, SetAsideFile};
 pub use projection::{Projection, Row};
-pub use query::{Coverage, Filter, Follower, HeaderPage, Index, IndexError, KeysBy, Order, QueryError};
+pub use query::{Coverage, Filter, Follower, HeaderPage, Index, IndexError, Order, QueryError};
 pub use read::{ReadError, Reader, Stored, Unverified};
 pub use redact::{Erasure, RedactError, Redacted, Targets};
 pub use tree::{Head, proof};
@@ -73,8 +73,8 @@ pub use verify::{
 };
 pub use watch::{VerifyEvery, Watcher};
 pub use write::{
-    AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of, recorded_damage,
-    set_aside,
+    AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, WAY_OUT, copy, digest_of,
+    recorded_damage, set_aside,
 };
 
 #[cfg(test)]

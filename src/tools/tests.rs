@@ -200,7 +200,11 @@ fn an_impossible_manifest_is_refused_with_its_line() {
         "\"v{version}\"",
         "7: the placeholder in `v{version}` must fill the whole element",
     );
-    check("\"Project\"", "\"Planet\"", "11: `type = \"Planet\"` is not one of Project, Service and Job");
+    check(
+        "\"Project\"",
+        "\"Planet\"",
+        "12: `type = \"Planet\"` is not one of Path, Project, Service, Job and Host",
+    );
     check(
         "class = \"exec\"",
         "class = \"read\"",

@@ -134,6 +134,25 @@ fn what_a_start_would_refuse_is_taken_back() {
     }
 }
 
+/// Issue 15, finding 17: the guide's first rule left a gap in its own cases. Finding 14: a form with
+/// three faults took three rounds.
+#[test]
+fn a_rule_that_a_person_confirms_has_all_its_cases_and_a_form_gets_all_its_faults() {
+    let home = TestHome::init();
+    let form = "policy new --who operator --may read --on @workspace --until confirmed --id asks-first";
+    home.expect(0, &form.split(' ').collect::<Vec<_>>());
+    let tested = home.expect(0, &["policy", "test"]);
+    assert!(tested.contains("100 %"), "{tested}");
+    let wrong = "policy new --who operater --may reed --on /no/such/folder --until aproved:release";
+    let refused = home.par(&wrong.split(' ').collect::<Vec<_>>());
+    let told = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    for part in ["operater", "did you mean `read`?", "make it first", "expected approved:GROUP or confirmed"]
+    {
+        assert!(told.contains(part), "{part:?} in {told}");
+    }
+}
+
 /// Who may use which model, for each form of `--who`; the rule holds, and its cases notice every
 /// change of it.
 #[test]

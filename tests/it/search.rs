@@ -263,6 +263,37 @@ fn a_misspelled_tool_in_a_query_is_refused_with_what_was_meant() {
     assert!(status == 422 && why.contains("deploy") && !why.contains("service_restart"), "{told}");
 }
 
+/// Issue 15, findings 11 and 12: beside a server, a search for a tool or a key that does not exist
+/// found nothing, with exit code 0; and a query of entries knew a key's id, and refused its name.
+/// Finding 13: a rule's name is not the digest of all rules.
+#[test]
+fn beside_a_server_a_query_names_keys_by_name_and_refuses_what_does_not_exist() {
+    let home = TestHome::init();
+    let (viewer, asks) = (home.key("sees", "viewer"), home.key("asks", "operator"));
+    let server = home.serve();
+    server.run(&asks, "list_dir(/var/log)");
+    for (args, meant) in [
+        (&["runs", "list", "tool:list_dri"][..], "unknown tool `list_dri`, did you mean `list_dir`?"),
+        (&["runs", "list", "key:askz"], "unknown key `askz`, did you mean `asks`?"),
+        (&["audit", "show", "key:askz"], "unknown key `askz`, did you mean `asks`?"),
+        (&["audit", "show", "policy:few-lines"], "search for \"forbidden by few-lines\""),
+    ] {
+        let refused = home.par(args);
+        let said = text(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(meant), "{args:?}: {said}");
+    }
+    for path in ["/runs?q=key:askz", "/audit?q=key:askz"] {
+        let told = server.get(&viewer, path).json();
+        assert!(told["detail"].as_str().is_some_and(|why| why.contains("did you mean `asks`?")), "{told}");
+    }
+    for args in [&["audit", "show", "key:asks", "kind:call.decision"][..], &["runs", "list", "key:asks"]] {
+        let said = home.expect(0, args);
+        assert!(said.contains("list_dir"), "{args:?}: {said}");
+    }
+    let page = server.get(&viewer, "/audit?q=key:asks%20kind:call.decision").json();
+    assert_eq!(page["items"].as_array().map(Vec::len), Some(1), "{page}");
+}
+
 /// The stranger's stumble about logs that a host does not have: the answer says which there are.
 #[test]
 fn a_sentence_about_an_absent_log_is_answered_with_what_is_there() {

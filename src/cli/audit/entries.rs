@@ -4,14 +4,12 @@ use super::card;
 use super::follow::{self, Out};
 use super::source::EntrySource;
 use crate::auth::key_names_of;
+use crate::cli::compose::HomeReader;
 use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::{compose, query, show};
 use crate::config::{Config, Home};
-use crate::http::admin::{self, AdminError, Operation};
-use crate::ledger::{
-    Coverage, Files, Filter, Header, HeaderPage, Index, KeysBy, Order, Reader, Stored, Unverified,
-};
+use crate::ledger::{Coverage, Files, Filter, Header, HeaderPage, Index, Order, Reader, Stored, Unverified};
 use crate::types::{limits, text};
 use clap::Args;
 use serde_json::json;
@@ -20,7 +18,7 @@ use serde_json::json;
 pub(in crate::cli) struct Show {
     /// Entry number, or query terms that must all match [default: every entry]
     ///
-    /// Terms are `kind:call.decision`, `decision:deny`, `tool:read_*`, `principal:key:…`, `key:ID`,
+    /// Terms are `kind:call.decision`, `decision:deny`, `tool:read_*`, `principal:key:…`, `key:NAME`,
     /// `run:…` and `seq:7-9`; `since:` and `until:` take a date, a time or a span (`24h`, `7d`).
     /// Any other word or "quoted phrase" is searched for in the payloads. Terms of the same field
     /// are alternatives. A `-` before a term excludes what matches it.
@@ -61,36 +59,35 @@ impl Show {
             show::note(&format!("par: {}", compose::NOTHING));
             return Ok(exit::OK);
         }
-        let reader = compose::reader(config)?;
+        let reader = HomeReader::open(config)?;
         let source = EntrySource::Files(&reader, key_names_of(&files));
         if let Some(seq) = self.seq() {
-            let code = one(seq, &source, is_json)?;
-            if let Some(seq) = reader.met_damage() {
-                pass_on(config, seq);
-            }
-            return Ok(code);
+            return one(seq, &source, is_json);
         }
         let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?;
         query::check_tools(&reader, &filter)?;
+        let names = key_names_of(&files);
+        query::check_names(&reader, &names, &filter)?;
+        let filter = filter.by_ids(&names);
         let seen = reader.size().map_err(Fail::failed)?;
         let (headers, met) = self.newest(&files, &reader, &filter)?;
-        if headers.is_empty() {
-            query::check_names(&reader, &key_names_of(&files), KeysBy::Id, &filter)?;
-        }
         let out = Out::stdout(is_json);
         // Entries that arrived in the meantime are shown too, and none is shown twice.
         let from = headers.last().map_or(0, |header| header.seq + 1).max(seen);
         let is_read = out.entries(headers.iter().map(|header| &header.fields), &source, self.follow)?;
         drop(source);
-        if let Some(seq) = reader.met_damage().or(met) {
+        let own = reader.met_damage();
+        if let Some(seq) = own.or(met) {
             show::note(&format!(
                 "par: entry {seq} does not verify: `par audit show {seq}` shows what is stored"
             ));
-            pass_on(config, seq);
+        }
+        if let Some(seq) = met.filter(|_| own.is_none()) {
+            compose::pass_on(&config.home.data, seq);
         }
         drop(reader);
         if self.follow && is_read {
-            return follow::files(&files, &filter, from, &out);
+            return follow::files(config, &filter, from, &out);
         }
         Ok(exit::OK)
     }
@@ -138,20 +135,6 @@ impl Show {
         }
         headers.reverse();
         Ok((headers, index.and_then(|index| index.met_damage())))
-    }
-}
-
-/// Tells a server that runs on the home about an entry that does not verify, so that it verifies it
-/// now and not at its next round.
-fn pass_on(config: &Config, seq: u64) {
-    let asked = json!({ "op": Operation::LedgerCheck.as_str(), "entry": seq });
-    match admin::call(&config.home.data, &asked) {
-        Err(AdminError::NotRunning) => {}
-        Ok(_) => show::note("par: the server of this home was told and verifies the entry now"),
-        Err(why) => show::note(&format!(
-            "par: the server of this home does not know this ({why}): it finds out at its next round, or at once if it \
-             is restarted"
-        )),
     }
 }
 

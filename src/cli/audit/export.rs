@@ -39,6 +39,7 @@ impl Take {
         let query = query::join(&self.query);
         let query = compose::secrets(config, Some(&compose::model_keys(config)?))?.clean(query).into_inner();
         let filter = Filter::parse(&query).map_err(Fail::usage)?;
+        let filter = filter.by_ids(&auth::key_names_of(&compose::files(config)));
         let format =
             Format::parse(&self.format).ok_or_else(|| Fail::usage("`--format` is `jsonl` or `csv`"))?;
         let mut out = self.out.as_deref().map(Unfinished::make).transpose()?;
@@ -52,8 +53,7 @@ impl Take {
                 let ledger = compose::open_ledger(config)?;
                 (ledger.record_export(&filter, format, by.id(), None).map_err(failed)?, Some(ledger))
             }
-            Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
-            Err(other) => return Err(Fail::failed(other)),
+            Err(other) => return Err(other.into()),
             Ok(answer) => {
                 let record = answer.get("record").and_then(Value::as_u64);
                 (record.ok_or_else(|| Fail::failed("the server's response cannot be read"))?, None)
@@ -76,6 +76,7 @@ impl Take {
             show::note(&format!("wrote {}; recorded in entry {record}", path.display()));
         }
         if let [first, more @ ..] = export.damaged() {
+            compose::pass_on(&config.home.data, *first);
             let more = if more.is_empty() { String::new() } else { format!(", nor do {} more", more.len()) };
             return Err(Fail::new(
                 exit::UNVERIFIED,

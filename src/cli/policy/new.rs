@@ -61,8 +61,9 @@ enum NeededYes {
 impl NewPolicy {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let rules = compose::load_rules(config)?;
-        let holder = RuleHolder::parse(config, &self.who)?;
+        let holder = RuleHolder::parse(config, &self.who);
         if self.may == MODEL_ASK {
+            let holder = holder?;
             if self.until.is_some() || self.grant {
                 return Err(Fail::usage(
                     "`--until` and `--grant` are for tools: no person is asked in the middle of a run",
@@ -70,9 +71,11 @@ impl NewPolicy {
             }
             return model_rule::add(config, &holder, &self.on, &self.rule_id()?, is_json);
         }
-        let object = RuleObject::parse(config, &self.on)?;
-        let yes = self.until.as_deref().map(|word| NeededYes::parse(config, word)).transpose()?;
-        let tools = self.tools(config, &rules.catalog, &object)?;
+        let object = RuleObject::parse(config, &self.on);
+        let yes = self.until.as_deref().map(|word| NeededYes::parse(config, word)).transpose();
+        let known = self.known(config, &rules.catalog);
+        let (((), holder), (object, yes)) = both(both(known, holder), both(object, yes))?;
+        let tools = self.tools(&rules.catalog, &object)?;
         let (tools, changed) = self.reaching(config, tools, &object)?;
         let id = self.rule_id()?;
         let cases =
@@ -97,13 +100,24 @@ impl NewPolicy {
         })
     }
 
+    /// Whether `--may` names a tool or a class of tools.
+    fn known(&self, config: &Config, catalog: &Catalog) -> Result<(), Fail> {
+        let (may, classes) = (self.may.as_str(), Class::ALL.map(Class::as_str));
+        if catalog.find(may).is_some() || classes.contains(&may) {
+            return Ok(());
+        }
+        let names = catalog.manifests().map(|manifest| manifest.name.as_str());
+        let close = nearest(may, classes.into_iter().chain(names));
+        let mend = close.map_or_else(
+            || format!("the classes are {}; `par tool list` shows the tools", classes.join(", ")),
+            |close| format!("did you mean `{close}`?"),
+        );
+        let why = disabled(&config.home, may).unwrap_or_else(|| format!("no class or tool is named `{may}`"));
+        Err(Fail::usage(format!("`--may`: {why}: {mend}")))
+    }
+
     /// The tools that the rule is for.
-    fn tools<'a>(
-        &self,
-        config: &Config,
-        catalog: &'a Catalog,
-        object: &RuleObject,
-    ) -> Result<Vec<&'a Manifest>, Fail> {
+    fn tools<'a>(&self, catalog: &'a Catalog, object: &RuleObject) -> Result<Vec<&'a Manifest>, Fail> {
         let may = self.may.as_str();
         if let Some(tool) = catalog.find(may) {
             return match object.is_of(tool) {
@@ -114,17 +128,6 @@ impl NewPolicy {
                     self.on
                 ))),
             };
-        }
-        let classes = Class::ALL.map(Class::as_str);
-        if !classes.contains(&may) {
-            let names = catalog.manifests().map(|manifest| manifest.name.as_str());
-            let close = nearest(may, classes.into_iter().chain(names));
-            let mend = close.map_or_else(
-                || format!("the classes are {}; `par tool list` shows the tools", classes.join(", ")),
-                |close| format!("did you mean `{close}`?"),
-            );
-            let why = disabled(config, may).unwrap_or_else(|| format!("no class or tool is named `{may}`"));
-            return Err(Fail::usage(format!("`--may`: {why}: {mend}")));
         }
         let of_class: Vec<&Manifest> = catalog
             .manifests()
@@ -296,6 +299,15 @@ impl NeededYes {
     }
 }
 
+/// Both values, or the faults of both.
+fn both<A, B>(one: Result<A, Fail>, other: Result<B, Fail>) -> Result<(A, B), Fail> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(one), Err(other)) => Err(Fail { what: format!("{}\npar: {}", one.what, other.what), ..one }),
+        (Err(fail), _) | (_, Err(fail)) => Err(fail),
+    }
+}
+
 /// The tools, those with the same arguments in one list: a case covers such a list.
 fn alike<'a>(tools: &[&'a Manifest]) -> Vec<Vec<&'a Manifest>> {
     let mut lists: Vec<Vec<&Manifest>> = Vec::new();
@@ -366,6 +378,14 @@ fn cases(
                 "approved = \"confirmed\"\n".to_owned(),
                 "allow",
                 true,
+            ),
+            // More than a confirmation. Another rule may ask for more than that.
+            case(
+                format!("{who} may call {call} once it is approved"),
+                &caller,
+                format!("approved = \"approved\"\n{approver}"),
+                "allow",
+                false,
             ),
         ],
     };

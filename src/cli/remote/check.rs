@@ -83,7 +83,9 @@ fn check_checkpoint(
             let text = server.text("/audit/key")?;
             let key =
                 VerifierKey::parse(text.trim_end()).ok_or_else(|| mismatch("it returns no verifier key"))?;
-            show::note(&format!("{address}: first contact; its log key is remembered as {key}"));
+            show::note(&format!(
+                "{address}: this is the first contact: the key of its log is now remembered: {key}"
+            ));
             (key, None)
         }
     };

@@ -6,7 +6,7 @@ use super::room::Room;
 use super::runs;
 use super::words::{FailureCode, Operation};
 use crate::agent::Agent;
-use crate::auth::{Admitted, NewKey, Principal, Role};
+use crate::auth::{self, Admitted, NewKey, Principal, Role};
 use crate::gate::Granted;
 use crate::ledger::{Erasure, Filter, Format, Targets};
 use crate::policy::{Door, Over, Power};
@@ -119,6 +119,9 @@ async fn export(
     let query = agent.secrets().clean(text(asked, "query")?.unwrap_or_default().to_owned()).into_inner();
     let filter = Filter::parse(&query).map_err(|what| unfit(&what.to_string()))?;
     let (ledger, principal, power) = (agent.ledger().clone(), principal.id(), power.record());
+    let names =
+        ledger.state(auth::key_names).map_err(|e| Failure::new(FailureCode::Ledger, e.to_string()))?;
+    let filter = filter.by_ids(&names);
     let record = move || ledger.record_export(&filter, format, principal, Some(power));
     let record = tokio::task::spawn_blocking(record).await.map_err(failed)?;
     Ok(json!({ "record": record.map_err(|e| Failure::new(FailureCode::Ledger, e.to_string()))? }))

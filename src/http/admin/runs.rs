@@ -6,8 +6,9 @@ use super::words::{FailureCode, Operation};
 use crate::agent::{RunListError, RunQuery, RunStatus};
 use crate::auth::Principal;
 use crate::gate::Sight;
+use crate::http::app::unknown_in_runs;
 use crate::ledger::{Filter, ReadError};
-use crate::policy::{Door, Power};
+use crate::policy::{Door, Over, Power};
 use crate::types::{RunId, limits};
 use serde_json::{Map, Value, json};
 
@@ -26,7 +27,8 @@ pub(super) async fn act(
         }
         _ => {
             known(asked, &["op", "query", "status", "after", "limit"])?;
-            list(room, sight, query(asked)?).await
+            let read = room.agent.gate().may(principal, Power::AuditRead, Over::Server, Door::SOCKET);
+            list(room, sight, query(asked)?, read.is_ok()).await
         }
     };
     answer.map_err(failed)?
@@ -34,9 +36,13 @@ pub(super) async fn act(
 
 type Blocking = tokio::task::JoinHandle<Result<Value, Failure>>;
 
-fn list(room: &Room, sight: Sight, query: RunQuery) -> Blocking {
+/// The error of a query for what does not exist lists what does, for readers of the whole ledger.
+fn list(room: &Room, sight: Sight, query: RunQuery, reads_all: bool) -> Blocking {
     let (agent, index) = (room.agent.clone(), room.index.clone());
     tokio::task::spawn_blocking(move || {
+        if reads_all && let Some(unknown) = unknown_in_runs(&agent, index.as_deref(), &query.filter)? {
+            return Err(Failure::new(FailureCode::Invalid, unknown.to_string()));
+        }
         let rows = agent.runs(index.as_deref(), &sight, &query)?.rows;
         let next = rows.last().filter(|_| rows.len() == query.limit).map(|row| row.run.as_str().to_owned());
         Ok(json!({ "items": rows, "next": next }))
@@ -81,6 +87,6 @@ impl From<RunListError> for Failure {
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
-        Self::new(FailureCode::Ledger, error.to_string())
+        Self::new((&error).into(), error.to_string())
     }
 }

@@ -36,7 +36,9 @@ pub(in crate::http) async fn list(
     let page = EntryQuery::read(&asked)?;
     if wants_events(&headers) {
         let reader = principal.id();
-        let follow = Follow::new(app.clone(), principal, door, page.filter, page.after, &headers);
+        let named = app.clone();
+        let filter = blocking(move || Ok(named.by_ids(page.filter)?)).await?;
+        let follow = Follow::new(app.clone(), principal, door, filter, page.after, &headers);
         return streams.answer(app, &reader, follow);
     }
     let page_json = blocking(move || page.fill(&app, &principal)).await?;
@@ -152,9 +154,8 @@ impl EntryQuery {
     }
 
     fn fill(&self, app: &App, principal: &Principal) -> Result<Value, Problem> {
-        if let Some(unknown) = app.unknown_tool(&self.filter, principal, true)? {
-            return Err(unfit("q", &unknown.to_string()));
-        }
+        let filter = app.known_query(self.filter.clone(), principal)?;
+        let filter = filter.map_err(|unknown| unfit("q", &unknown.to_string()))?;
         let from = match (self.order, self.after) {
             (Order::Ascending, None) => Some(0),
             (Order::Ascending, Some(after)) => after.checked_add(1),
@@ -162,7 +163,7 @@ impl EntryQuery {
             (Order::Descending, Some(after)) => after.checked_sub(1),
         };
         let Some(from) = from else { return Ok(json!({ "items": [], "next": null, "index": null })) };
-        let found = app.headers(&self.filter, from, self.order, self.limit)?;
+        let found = app.headers(&filter, from, self.order, self.limit)?;
         let next = found.next.map(|seq| match self.order {
             Order::Ascending => seq.saturating_sub(1).to_string(),
             Order::Descending => seq.saturating_add(1).to_string(),

@@ -56,9 +56,16 @@ pub(super) async fn show(
             let (app, principal) = (ui.app.clone(), visitor.principal().clone());
             let found = blocking(move || {
                 let filter = scope.confine(&app, filter)?;
-                match app.unknown_tool(&filter, &principal, is_all)? {
-                    Some(unknown) => Ok(Err(unknown)),
-                    None => find(&app, &filter, upto, limit).map(Ok),
+                let known = match is_all {
+                    true => app.known_query(filter, &principal)?,
+                    false => match app.unknown_tool(&filter, &principal, is_all)? {
+                        Some(unknown) => Err(unknown),
+                        None => Ok(app.by_ids(filter)?),
+                    },
+                };
+                match known {
+                    Ok(filter) => find(&app, &filter, upto, limit).map(Ok),
+                    Err(unknown) => Ok(Err(unknown)),
                 }
             });
             found.await?.unwrap_or_else(|unknown| {

@@ -27,6 +27,8 @@ pub(super) async fn stream(
     let reader = visitor.holding(Power::AuditRead)?.id();
     let value = |name: &str| asked.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value.as_str());
     let filter = Filter::parse(value("q")).map_err(|what| Problem::new(Code::Invalid, what.to_string()))?;
+    let named = ui.app.clone();
+    let filter = blocking(move || Ok(named.by_ids(filter)?)).await?;
     let head = ui.app.agent.ledger().head().size;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
     let last = last.or_else(|| value("after").parse().ok());

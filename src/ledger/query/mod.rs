@@ -37,7 +37,6 @@ pub use index_file::IndexError;
 pub(super) use index_file::{IndexFile, forget_one, text_of};
 pub(super) use index_row::{BLOCK_ENTRIES, seal};
 pub use indexer::Follower;
-pub use named::KeysBy;
 pub use run_lines::RunLine;
 pub use scan::Order;
 pub use search::HeaderPage;

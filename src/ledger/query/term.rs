@@ -109,6 +109,7 @@ impl Criterion {
             "kind" => Kind::ALL.iter().map(|kind| kind.as_str()).collect(),
             "decision" => Decision::ALL.map(Decision::as_str).to_vec(),
             "status" => statuses(),
+            "policy" => return want.unlike_digest(),
             _ => return None,
         };
         want.unlisted(name, &known)
@@ -196,6 +197,22 @@ impl Want {
         let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
         let why = format!("unknown {name} `{shown}{rest}`, {meant}expected one of {}", known.join(", "));
         Some(QueryError::Word { word: format!("{name}:{shown}{rest}"), why: why.into() })
+    }
+
+    /// Why no entry can match: the field `policy` is the digest of a whole bundle of rules.
+    fn unlike_digest(&self) -> Option<QueryError> {
+        let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        let is_long = self.is_start || self.value.len() == 64;
+        if is_long && self.value.len() <= 64 && self.value.bytes().all(is_hex) {
+            return None;
+        }
+        let shown = text::visible_line(text::prefix(&self.value, limits::SHOWN_BYTES_MAX));
+        let why = format!(
+            "`policy` is the digest of all rules, 64 hexadecimal digits or its beginning with `*`; for what the \
+             rule `{shown}` refused, search for \"forbidden by {shown}\""
+        );
+        let rest = if self.is_start { "*" } else { "" };
+        Some(QueryError::Word { word: format!("policy:{shown}{rest}"), why: why.into() })
     }
 
     fn is(&self, value: &str) -> bool {

@@ -42,7 +42,7 @@ pub(super) fn understand(
     let steps = match sentence.means.over(offered) {
         Command(command) => {
             return Some(Understood::Answer(format!(
-                "No tool reads PAR's own record. On the server, this shows it:\n  {}",
+                "This is read at a terminal of the server, with:\n  {}",
                 filled(command, &slots, folders)
             )));
         }

@@ -30,7 +30,7 @@ const fn search(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
 pub(super) const ERRORS: Word = Text("(?i)error|fatal|critical|panic|emerg");
 
 /// The table: the first form that fits decides.
-pub(super) const SENTENCES: [Sentence; 47] = [
+pub(super) const SENTENCES: [Sentence; 48] = [
     Sentence {
         example: "who was denied?",
         forms: &[
@@ -431,6 +431,11 @@ pub(super) const SENTENCES: [Sentence; 47] = [
         example: "fetch https://www.example.com/",
         forms: &["fetch|get|open {url}"],
         means: Steps(&[SentenceStep { tool: "http_get", arguments: &[("url", Text("{url}"))] }]),
+    },
+    Sentence {
+        example: "what did you do today?",
+        forms: &["what did you|par do [today|yesterday|recently]", "what have you done [today]"],
+        means: Command("par runs list\n  par audit show kind:call.result since:48h"),
     },
     Sentence {
         example: "what did ana do yesterday?",

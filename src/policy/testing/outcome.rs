@@ -76,8 +76,10 @@ impl Expect {
         if let Some(policies) = self.policies.as_ref().filter(|policies| !policies.is_empty()) {
             words.push_str(&format!(" by {}", list(policies)));
         }
-        if let Some(groups) = &self.asks {
-            words.push_str(&format!(" from {}", list(groups)));
+        match &self.asks {
+            Some(groups) if groups.is_empty() => words.push_str(" from a person"),
+            Some(groups) => words.push_str(&format!(" from {}", list(groups))),
+            None => {}
         }
         words
     }

@@ -62,6 +62,19 @@ fn a_case_that_does_not_hold_says_where_what_and_why() {
         );
 }
 
+/// Issue 15, finding 15: "expected needs_approval from , got deny".
+#[test]
+fn a_case_that_expects_a_yes_of_any_person_says_so() {
+    check(
+        &case("resource = \"@logs/btmp\"\nexpect = \"needs_approval\"\nasks = []"),
+        &[
+            "policies/tests/p.toml:1: n: operator read_file @logs/btmp: expected needs_approval from a person, \
+           got deny: no policy permits it; the nearest is logs (policies/p.cedar:1), where `resource in \
+           PAR::Path::\"/var/log/btmp\" || context.call.now > datetime(\"2031-01-01\")` holds",
+        ],
+    );
+}
+
 /// A case can set everything that a policy can test.
 #[test]
 fn a_case_says_what_policies_see() {

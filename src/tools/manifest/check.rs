@@ -3,7 +3,7 @@
 use super::error::with_lines;
 use super::output_schema::{OutputSchema, SchemaWords};
 use super::reserved::taken;
-use super::words::{Element, Program};
+use super::words::Element;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -75,15 +75,15 @@ fn setting(word: &str) -> Option<(&str, &str)> {
     (long.is_some() && !name.contains(['{', '}'])).then_some((option, name))
 }
 
-pub(super) fn check_elements(program: &Program, input: &Value) -> Result<(), String> {
-    for element in &program.args {
-        let (Element::Argument(name) | Element::Setting(_, name)) = element else { continue };
+/// A reason for each element that is filled with an argument which `input` does not declare.
+pub(super) fn undeclared(elements: &[Element], input: &Value) -> Vec<String> {
+    let reason = |element: &Element| {
+        let (Element::Argument(name) | Element::Setting(_, name)) = element else { return None };
         let kind = input.pointer(&format!("/properties/{name}/type")).and_then(Value::as_str);
-        if !matches!(kind, Some("string" | "integer")) {
-            return Err(format!("`{{{name}}}` is not a declared string or integer argument"));
-        }
-    }
-    Ok(())
+        let is_declared = matches!(kind, Some("string" | "integer"));
+        (!is_declared).then(|| format!("`{{{name}}}` is not a declared string or integer argument"))
+    };
+    elements.iter().filter_map(reason).collect()
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), String> {

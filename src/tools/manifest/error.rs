@@ -31,7 +31,8 @@ impl fmt::Display for ManifestFaults {
     }
 }
 
-/// A fault: the beginning of the line that it is on, and the reason.
+/// A fault: the key or the heading of the line that it is on, and the reason. A key below a heading
+/// is `[resource] type`.
 pub(super) type Fault = (&'static str, String);
 
 /// `reason` with lines to paste into the file.
@@ -48,12 +49,33 @@ pub(super) struct InFile<'a> {
 }
 
 impl InFile<'_> {
-    /// An error at the first line that starts with `key`, if any.
-    pub(super) fn at(&self, key: Option<&str>, reason: &str) -> ManifestError {
-        let line = key.and_then(|key| {
-            self.text.lines().position(|line| line.trim_start().starts_with(key)).map(|at| at + 1)
-        });
-        ManifestError { file: self.file.to_owned(), line, reason: reason.to_owned() }
+    /// An error at the first line that starts with `key`; if there is none, at the first line.
+    pub(super) fn at(&self, key: &str, reason: &str) -> ManifestError {
+        let (heading, key) = match key.split_once("] ") {
+            Some((heading, key)) => (Some(heading), key),
+            None => (None, key),
+        };
+        let key = key.trim_end_matches(" =");
+        let is_key = |line: &str| {
+            let rest = line.trim_start().strip_prefix(key);
+            rest.is_some_and(|rest| key.starts_with('[') || rest.trim_start().starts_with('='))
+        };
+        let lines = || self.text.lines().zip(1..);
+        let from =
+            heading.and_then(|heading| lines().find(|(line, _)| line.trim_start().starts_with(heading)));
+        let from = from.map_or(1, |(_, at)| at);
+        let found = lines().find(|(line, at)| *at >= from && is_key(line));
+        ManifestError {
+            file: self.file.to_owned(),
+            line: Some(found.map_or(from, |(_, at)| at)),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// An error at the last line: what is missing belongs there.
+    pub(super) fn at_end(&self, reason: String) -> ManifestError {
+        let line = Some(self.text.lines().count().max(1));
+        ManifestError { file: self.file.to_owned(), line, reason }
     }
 
     /// An error at a byte of the file, if known.
@@ -76,7 +98,7 @@ mod tests {
     #[test]
     fn what_is_repeated_of_the_file_is_visible() {
         let file = InFile { file: Path::new("t.toml"), text: "name = \"\\u001b[2J\"\n" };
-        let error = file.at(Some("name"), "`\u{1b}[2J` is no name\nand \u{202e}");
+        let error = file.at("name", "`\u{1b}[2J` is no name\nand \u{202e}");
         assert_eq!(error.to_string(), "t.toml:1: `\\u{1b}[2J` is no name\nand \\u{202e}");
     }
 }

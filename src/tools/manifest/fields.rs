@@ -20,7 +20,8 @@ pub(super) struct TableFields<'a> {
     optional: Vec<&'static str>,
     missing: Vec<(&'static str, String)>,
     found: Vec<ManifestError>,
-    is_faulty: bool,
+    /// Optional members that were given, but could not be read.
+    faulty: Vec<&'static str>,
 }
 
 impl<'a> TableFields<'a> {
@@ -31,7 +32,7 @@ impl<'a> TableFields<'a> {
 
     fn new(file: InFile<'a>, heading: &'static str, at: Option<usize>, table: DeTable<'a>) -> Self {
         let (asked, optional, missing, found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { file, heading, at, table, asked, optional, missing, found, is_faulty: false }
+        Self { file, heading, at, table, asked, optional, missing, found, faulty: Vec::new() }
     }
 
     /// A required member. If it is missing, the error shows `example`, the line to paste.
@@ -47,7 +48,7 @@ impl<'a> TableFields<'a> {
     pub(super) fn optional<T: Deserialize<'a>>(&mut self, key: &'static str) -> Option<T> {
         self.optional.push(key);
         let value = self.take(key)?;
-        self.convert(value)
+        self.convert(key, value)
     }
 
     /// A member with a default.
@@ -66,7 +67,7 @@ impl<'a> TableFields<'a> {
             DeValue::Table(table) => Some(Self::new(self.file, heading, at, table)),
             other => {
                 let reason = format!("`{key}` is a value of the type {}, expected a table", other.type_str());
-                self.refuse(at, reason);
+                self.refuse(key, at, reason);
                 None
             }
         }
@@ -81,21 +82,28 @@ impl<'a> TableFields<'a> {
             return None;
         };
         let at = value.span().start;
-        let number: u64 = self.convert(value)?;
+        let number: u64 = self.convert(key, value)?;
         // Written as 0, an optional bound means the same as left out.
         let least = u64::from(example.is_some());
         if !(least..=most).contains(&number) {
-            self.refuse(Some(at), format!("`{key} = {number}` is not between 1 and {most}"));
+            self.refuse(key, Some(at), format!("`{key} = {number}` is not between 1 and {most}"));
             return None;
         }
         Some(number)
     }
 
-    /// Whether what depends on the optional members can be checked: each of them had its form, and
-    /// none is misspelled. A required member that is wrong is simply absent, and hides nothing.
+    /// The optional members that a check cannot rely on: those without the right form, and those
+    /// that an unknown key is a misspelling of. A required member that is wrong is simply absent,
+    /// and hides nothing.
+    pub(super) fn unsure(&self) -> Vec<&'static str> {
+        let close = |word: &str| nearest(word, self.optional.iter().copied());
+        let meant = self.table.keys().filter_map(|key| close(key.get_ref()));
+        self.faulty.iter().copied().chain(meant).collect()
+    }
+
+    /// Whether what depends on the optional members can be checked.
     pub(super) fn is_whole(&self) -> bool {
-        let is_close = |word: &str| nearest(word, self.optional.iter().copied()).is_some();
-        !self.is_faulty && !self.table.keys().any(|key| is_close(key.get_ref()))
+        self.unsure().is_empty()
     }
 
     /// Every fault of the table. A key that was not asked for is unknown; if it is a misspelling of
@@ -120,8 +128,10 @@ impl<'a> TableFields<'a> {
                 false if self.heading.is_empty() => with_lines(&format!("`{key}` is missing: add"), example),
                 false => with_lines(&format!("`{key}` is missing: add below `{}`", self.heading), example),
             };
-            let at = self.at.filter(|_| !example.starts_with('['));
-            self.found.push(self.file.at_byte(at, reason));
+            self.found.push(match example.starts_with('[') {
+                true => self.file.at_end(reason),
+                false => self.file.at_byte(self.at, reason),
+            });
         }
         self.found
     }
@@ -131,9 +141,9 @@ impl<'a> TableFields<'a> {
         self.table.remove(key)
     }
 
-    fn convert<T: Deserialize<'a>>(&mut self, value: Spanned<DeValue<'a>>) -> Option<T> {
+    fn convert<T: Deserialize<'a>>(&mut self, key: &'static str, value: Spanned<DeValue<'a>>) -> Option<T> {
         let read = self.read(value);
-        self.is_faulty |= read.is_err();
+        self.faulty.extend(read.is_err().then_some(key));
         read.map_err(|fault| self.found.push(fault)).ok()
     }
 
@@ -145,8 +155,8 @@ impl<'a> TableFields<'a> {
         })
     }
 
-    fn refuse(&mut self, at: Option<usize>, reason: String) {
-        self.is_faulty = true;
+    fn refuse(&mut self, key: &'static str, at: Option<usize>, reason: String) {
+        self.faulty.push(key);
         self.found.push(self.file.at_byte(at, reason));
     }
 }

@@ -1,6 +1,7 @@
 //! The folders that the paths of a manifest are resolved against.
 
 use crate::config::Config;
+use crate::types::nearest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ impl Places {
         let path = match grant.strip_prefix('@').map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
             Some((name, below)) => {
                 let known = self.names.get(name);
-                let known = known.ok_or_else(|| format!("`@{name}` is not in `[paths]` of par.toml"))?;
+                let known = known.ok_or_else(|| self.unknown(name))?;
                 // Not with `join`, which an absolute rest would lead elsewhere.
                 let mut path = known.clone().into_os_string();
                 path.push("/");
@@ -45,6 +46,17 @@ impl Places {
         }
         // A name may be followed by more than one slash.
         Ok(path.components().collect())
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let known: Vec<String> = self.names.keys().map(|name| format!("@{name}")).collect();
+        let meant = nearest(name, self.names.keys().map(String::as_str));
+        let meant = meant.map_or_else(String::new, |meant| format!(" did you mean `@{meant}`?"));
+        let listed = match known.is_empty() {
+            true => "it has no names".to_owned(),
+            false => format!("expected one of {}", known.join(", ")),
+        };
+        format!("`@{name}` is not in `[paths]` of par.toml:{meant} {listed}")
     }
 
     /// The folder or socket that a grant names, without links.

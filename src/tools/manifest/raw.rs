@@ -1,7 +1,7 @@
 //! The file as it is written, and checks of members that depend on each other. A member for a later
 //! version is refused by name, never ignored.
 
-use super::check::{elements, program_path, required_string};
+use super::check::{elements, program_path, required_string, undeclared};
 use super::content::ContentFolder;
 use super::error::{Fault, with_lines};
 use super::host_form::HostForm;
@@ -13,7 +13,7 @@ use super::words::{
     Builtin, Class, FrontTool, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner,
     Runtime, Stdin, WriteRoot,
 };
-use crate::types::limits;
+use crate::types::{limits, nearest};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +42,9 @@ pub(super) struct RawManifest {
     pub(super) limits: Option<Limits>,
     pub(super) input: Option<Value>,
     pub(super) output_schema: Option<Value>,
-    /// Whether all members outside tables were read.
-    pub(super) is_whole: bool,
+    /// Members outside tables that are there, but could not be read, and those that an unknown key
+    /// was meant to be.
+    pub(super) unsure: Vec<&'static str>,
     /// Whether all of `[sandbox]` was read.
     pub(super) is_sandbox_whole: bool,
 }
@@ -71,10 +72,47 @@ pub(super) struct RawSandbox {
     pub(super) groups: Vec<String>,
 }
 
+/// The types of a resource.
+const RESOURCE_TYPES: [&str; 5] = ["Path", "Project", "Service", "Job", "Host"];
+
 /// Sockets, and entries that are hosts.
 pub(super) type Ends = (Vec<Connect>, Vec<String>);
 
 impl RawManifest {
+    /// Whether all members outside tables were read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.unsure.is_empty()
+    }
+
+    /// Whether a success is one JSON object; `None` if the file does not say what runs.
+    pub(super) fn is_structured(&self) -> Option<bool> {
+        let deciding = ["builtin", "front", "command", "script", "output", "output_schema"];
+        if deciding.iter().any(|key| self.unsure.contains(key)) {
+            return None;
+        }
+        let is_program = self.command.is_some() || self.script.is_some();
+        let is_known = is_program || self.builtin.is_some() || self.front.is_some();
+        is_known.then_some(self.output != Output::Text || !is_program)
+    }
+
+    /// The faults of the program's path, for a file of which [`Self::runner`] cannot be asked.
+    pub(super) fn program_faults(&self) -> Vec<Fault> {
+        let command = self.command.as_ref().and_then(|command| command.first());
+        let paths = [("command", command), ("interpreter", self.interpreter.as_ref())];
+        let fault = |(key, path): (&'static str, Option<&String>)| Some((key, program_path(path?).err()?));
+        paths.into_iter().filter_map(fault).collect()
+    }
+
+    /// Arguments of the program that the schema does not declare.
+    pub(super) fn element_faults(&self) -> Vec<Fault> {
+        let Some(input) = &self.input else { return Vec::new() };
+        let command = self.command.as_ref().and_then(|command| command.get(1..));
+        let words = [("command", command), ("args", self.args.as_deref())];
+        let read = words.into_iter().filter_map(|(key, words)| Some((key, elements(words?).ok()?)));
+        read.flat_map(|(key, elements)| undeclared(&elements, input).into_iter().map(move |why| (key, why)))
+            .collect()
+    }
+
     /// What runs, or every fault of it.
     pub(super) fn runner(&self, file: &Path) -> Result<Runner, Vec<Fault>> {
         let say = |key, reason: &str| Err(vec![(key, reason.to_owned())]);
@@ -159,7 +197,20 @@ impl RawManifest {
         paths.collect::<Result<_, _>>().map_err(|reason| ("exec =", reason))
     }
 
-    pub(super) fn resource(&self, raw: &RawResource, input: &Value) -> Result<ResourceSpec, String> {
+    pub(super) fn resource(&self, raw: &RawResource, input: &Value) -> Result<ResourceSpec, Fault> {
+        if !RESOURCE_TYPES.contains(&raw.r#type.as_str()) {
+            let meant = nearest(&raw.r#type, RESOURCE_TYPES);
+            let meant = meant.map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"));
+            let reason = format!(
+                "`type = \"{}\"` is not one of Path, Project, Service, Job and Host{meant}",
+                raw.r#type
+            );
+            return Err(("[resource] type", reason));
+        }
+        self.known_resource(raw, input).map_err(|reason| ("[resource]", reason))
+    }
+
+    fn known_resource(&self, raw: &RawResource, input: &Value) -> Result<ResourceSpec, String> {
         let RawResource { r#type, from, canonical, is, .. } = raw;
         if self.builtin.is_some_and(Builtin::is_about_a_service)
             && (r#type, from.as_deref()) != (&"Service".to_owned(), Some("/service"))
@@ -227,13 +278,22 @@ impl RawManifest {
 
     /// The folders that may be changed. A grant that ends in `/{argument}` gives each call the
     /// folder below it that the resource's id names.
-    pub(super) fn write(&self, resource: &ResourceSpec, places: &Places) -> Result<Vec<WriteRoot>, String> {
+    pub(super) fn write(
+        &self,
+        resource: Option<&ResourceSpec>,
+        places: &Places,
+    ) -> Result<Vec<WriteRoot>, String> {
         let id = match resource {
-            ResourceSpec::Id { argument, .. } => Some(format!("/{{{argument}}}")),
-            ResourceSpec::Path { .. } | ResourceSpec::Host { .. } | ResourceSpec::Fixed { .. } => None,
+            Some(ResourceSpec::Id { argument, .. }) => Some(format!("/{{{argument}}}")),
+            Some(ResourceSpec::Path { .. } | ResourceSpec::Host { .. } | ResourceSpec::Fixed { .. })
+            | None => None,
         };
         let root = |grant: &String| {
-            let stem = id.as_ref().and_then(|id| grant.strip_suffix(id));
+            // A placeholder cannot be judged if the resource could not be read.
+            let stem = match (&id, resource) {
+                (_, None) => grant.split_once("/{").map(|(stem, _)| stem),
+                (id, Some(_)) => id.as_ref().and_then(|id| grant.strip_suffix(id)),
+            };
             if stem.is_none() && grant.contains(['{', '}']) {
                 return Err(format!("the placeholder in `{grant}` must be the resource's id, at the end"));
             }

@@ -62,11 +62,11 @@ impl RawManifest {
             limits: limits.and_then(|table| read_limits(table, front.is_some(), &mut found)),
             input,
             output_schema: fields.optional("output_schema"),
-            is_whole: false,
+            unsure: Vec::new(),
         };
-        let is_whole = fields.is_whole();
+        let unsure = fields.unsure();
         found.extend(fields.finish());
-        Ok((Self { is_whole, ..raw }, found))
+        Ok((Self { unsure, ..raw }, found))
     }
 }
 

@@ -48,20 +48,20 @@ type = "string"
 #[test]
 fn a_file_with_only_a_command_gets_every_fault_and_its_lines_at_once() {
     let found = parse("command = [\"openssl\", \"version\"]\n").expect_err("nearly everything is missing");
-    let expect = r#"/srv/par/etc/tools.d/cert.toml: the table `[limits]` is missing: add it at the end
+    let expect = r#"/srv/par/etc/tools.d/cert.toml:1: the table `[limits]` is missing: add it at the end
     | [limits]
     | wall_ms_max = 10000
     | output_bytes_max = 65536
     | memory_bytes_max = 268435456
     | processes_max = 8
-/srv/par/etc/tools.d/cert.toml: the table `[sandbox]` is missing: add it at the end
+/srv/par/etc/tools.d/cert.toml:1: the table `[sandbox]` is missing: add it at the end
     | [sandbox]
     | read = []    # folders that the tool may read
-/srv/par/etc/tools.d/cert.toml: the table `[resource]` is missing: add it at the end
+/srv/par/etc/tools.d/cert.toml:1: the table `[resource]` is missing: add it at the end
     | [resource]
     | type = "Host"
     | is = "localhost"    # the call is about this host
-/srv/par/etc/tools.d/cert.toml: the table `[input]` is missing: add it at the end
+/srv/par/etc/tools.d/cert.toml:1: the table `[input]` is missing: add it at the end
     | [input]
     | type = "object"
     | additionalProperties = false
@@ -135,7 +135,7 @@ fn faults_in_every_table_are_reported_together_with_their_lines() {
          `proc = \"host\"` gives a builtin the host's figures"
             .to_owned(),
         ":16: `certs` is not an absolute path without `.` and `..`".to_owned(),
-        ":16: `@nowhere` is not in `[paths]` of par.toml".to_owned(),
+        ":16: `@nowhere` is not in `[paths]` of par.toml: expected one of @logs".to_owned(),
         ":18: `output_bytes_max` is missing: add below `[limits]`".to_owned(),
         ":19: `wall_ms_max = 0` is not between 1 and 3600000".to_owned(),
         ":20: unknown key `wall_s` in `[limits]`: expected one of wall_ms_max, output_bytes_max, \
@@ -253,4 +253,57 @@ fn a_name_to_look_up_is_a_name() {
     }
     let host = HostForm::Name.read("example.com").expect("a name");
     assert_eq!(HostForm::Name.spell(&host), "example.com");
+}
+
+/// Issue 15, finding 14: mending the first faults of a file brought up others that it had all along.
+#[test]
+fn a_fault_that_is_mended_brings_up_no_other() {
+    let broken = GOOD
+        .replace("risk = ", "risk = \"low\"\nruntim = \"x\"\n#")
+        .replace("runtime = \"dynamic\"\n", "runtime = \"dynamik\"\n")
+        .replace("[\"/bin/sh\", \"-c\", \"true\", \"{path}\"]", "[\"uptime\", \"{foo}\", \"{bar}\"]")
+        .replace("untrusted_output = true", "untrusted_output = false")
+        .replace("\"Path\"", "\"Hots\"")
+        .replace("canonical = \"path\"", "canonical = \"path\"\ncontent = \"x\"")
+        .replace("read = [", "write = [\"@data\"]\nsecrets = [\"A B\"]\ngroups = [\"no_such_group\"]\ncode = [\"here\"]\nread = [");
+    let found = parse(&broken).expect_err("faults");
+    for part in [
+        ":5: unknown key `runtim`",
+        ":7: `uptime` is not an absolute path",
+        ":7: `{foo}` is not a declared string or integer argument",
+        ":7: `{bar}` is not a declared string or integer argument",
+        ":8: unknown variant `dynamik`",
+        ":9: only a result that is a JSON object can be trusted",
+        ":12: `type = \"Hots\"` is not one of Path, Project, Service, Job and Host: did you mean `Host`?",
+        ":18: `@data` is not in `[paths]` of par.toml",
+        ":20: ",
+        ":21: `here` is not an absolute path",
+    ] {
+        assert!(found.contains(&format!("cert.toml{part}")), "{part:?} in {found}");
+    }
+}
+
+/// Issue 15, finding 14: every fault has a line, and a name that is not there the known ones.
+#[test]
+fn every_fault_of_a_manifest_has_a_line_and_the_known_names() {
+    let places = Places {
+        names: [("logs".to_owned(), "/var/log".into()), ("www".to_owned(), "/var/www".into())].into(),
+        private: Vec::new(),
+    };
+    let file = Path::new("/srv/par/etc/tools.d/cert.toml");
+    for (from, to, expect) in [
+        (
+            "\"/etc/ssl/certs\"",
+            "\"@log\"",
+            ":15: `@log` is not in `[paths]` of par.toml: did you mean `@logs`? expected one of @logs, @www",
+        ),
+        ("read = [", "read=[\"here\",", ":15: `here` is not an absolute path"),
+        ("[limits]", "[sizes]", ":29: the table `[limits]` is missing"),
+    ] {
+        let text = GOOD.replacen(from, to, 1);
+        let found = Manifest::parse(file, text.as_bytes(), &places).map(|_| ()).expect_err(to).to_string();
+        assert!(found.contains(expect), "{expect} in {found}");
+        let headed: Vec<&str> = found.lines().filter(|line| line.contains("cert.toml")).collect();
+        assert!(headed.iter().all(|line| !line.contains("cert.toml: ")), "{found}");
+    }
 }

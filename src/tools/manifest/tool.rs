@@ -1,6 +1,6 @@
 //! One tool, complete and checked.
 
-use super::check::{check_elements, check_input, check_name, output_schema};
+use super::check::{check_input, check_name, output_schema};
 use super::code::{self, CodeFile};
 use super::content::ContentFolder;
 use super::error::{Fault, InFile, ManifestError, ManifestFaults};
@@ -105,7 +105,7 @@ impl Manifest {
     /// An error about this manifest, at the first line that starts with `key`.
     #[must_use]
     pub fn refuse(&self, key: &str, reason: &str) -> ManifestError {
-        InFile { file: &self.file, text: &self.text }.at(Some(key), reason)
+        InFile { file: &self.file, text: &self.text }.at(key, reason)
     }
 
     /// Refuses the tool if another can change what it executes. `writers` are the folders that
@@ -193,23 +193,23 @@ impl ManifestChecks<'_> {
     /// The manifest, if every part of it could be made.
     fn manifest(&mut self, raw: RawManifest, places: &Places, digest: Digest) -> Option<Manifest> {
         self.check_words(&raw);
-        let runner = raw.is_whole.then(|| self.runner(&raw)).flatten();
-        if let (Some(Runner::Program(program)), Some(input)) = (&runner, &raw.input) {
-            let key = if program.script.is_some() { "args" } else { "command" };
-            self.take(check_elements(program, input).map_err(|reason| (key, reason)));
+        let runner = if raw.is_whole() { self.runner(&raw) } else { None };
+        if runner.is_none() && !raw.is_whole() {
+            raw.program_faults().iter().for_each(|(key, reason)| self.refuse(key, reason));
         }
+        raw.element_faults().iter().for_each(|(key, reason)| self.refuse(key, reason));
         let resource = self.resource(&raw);
         let grants = self.grants(&raw, resource.as_ref(), places);
-        let proc = raw.is_whole.then(|| self.take(raw.proc())).flatten();
+        let proc = if raw.is_whole() { self.take(raw.proc()) } else { None };
         let content = match (&raw.resource, &resource, &raw.input) {
-            (Some(given), Some(resource), Some(input)) if raw.is_whole && raw.is_sandbox_whole => {
-                self.take(raw.content(given, resource, input))?
+            (Some(given), Some(resource), Some(input)) if raw.is_whole() && raw.is_sandbox_whole => {
+                self.take(raw.content(given, resource, input))
             }
-            _ => None,
+            _ => Some(None),
         };
         let groups = self.groups(&raw);
         let sensitive = self.sensitive(&raw);
-        let output_schema = self.output_schema(&raw, runner.as_ref());
+        let output_schema = self.output_schema(&raw);
         let Grants { read, write, spelled, connect, reach, code } = grants?;
         let mut manifest = Manifest {
             name: raw.name?,
@@ -220,7 +220,7 @@ impl ManifestChecks<'_> {
             untrusted_output: raw.untrusted_output?,
             output_schema: output_schema?.map(Arc::new),
             resource: resource?,
-            content,
+            content: content?,
             recursive: raw.recursive,
             sensitive: sensitive?,
             read,
@@ -265,8 +265,8 @@ impl ManifestChecks<'_> {
         self.take(check_secrets(&raw.sandbox.secrets).map_err(|reason| ("secrets =", reason)));
     }
 
-    fn output_schema(&mut self, raw: &RawManifest, runner: Option<&Runner>) -> Option<Option<OutputSchema>> {
-        let is_structured = raw.output != Output::Text || !matches!(runner?, Runner::Program(_));
+    fn output_schema(&mut self, raw: &RawManifest) -> Option<Option<OutputSchema>> {
+        let is_structured = raw.is_structured()?;
         self.take(output_schema(raw.output_schema.as_ref(), raw.untrusted_output?, is_structured))
     }
 
@@ -298,10 +298,10 @@ impl ManifestChecks<'_> {
 
     fn resource(&mut self, raw: &RawManifest) -> Option<ResourceSpec> {
         let (given, input) = (raw.resource.as_ref()?, raw.input.as_ref()?);
-        if raw.is_whole {
+        if raw.is_whole() {
             self.take(raw.check_recursive(given));
         }
-        self.take(raw.resource(given, input).map_err(|reason| ("[resource]", reason)))
+        self.take(raw.resource(given, input))
     }
 
     /// What the tool may reach. `None` if a part of it could not be read.
@@ -315,19 +315,19 @@ impl ManifestChecks<'_> {
             raw.sandbox.read.iter().map(|grant| places.resolve(grant)).collect();
         let read: Vec<Option<PathBuf>> =
             read.into_iter().map(|one| self.take(one.map_err(|reason| ("read =", reason)))).collect();
-        let resource = resource?;
-        let write = self.take(raw.write(resource, places).map_err(|reason| ("write =", reason)));
-        let code = self.take(raw.code(places));
+        let write = raw.write(resource, places).map_err(|reason| ("write =", reason));
+        let (write, code) = (self.take(write), self.take(raw.code(places)));
         let spelled = match read.iter().all(Option::is_some) && write.is_some() && code.is_some() {
             true => self.take(raw.spelled(places).map_err(|reason| ("[sandbox]", reason))),
             false => None,
         };
         let ends = self.take(raw.connect(places));
+        let resource = resource?;
         let reach = ends
             .as_ref()
             .and_then(|(_, hosts)| self.take(Reach::read(hosts, &raw.sandbox.addresses, resource)));
         if let (Some(limits), Some(given), true) = (&raw.limits, &raw.resource, raw.is_sandbox_whole) {
-            if let Some(reach) = reach.as_ref().filter(|_| raw.is_whole) {
+            if let Some(reach) = reach.as_ref().filter(|_| raw.is_whole()) {
                 self.take(raw.check_reach(reach, resource, limits));
             }
             self.take(raw.check_writing(limits, given));
@@ -344,7 +344,7 @@ impl ManifestChecks<'_> {
     }
 
     fn refuse(&mut self, key: &str, reason: &str) {
-        self.found.push(self.in_file.at(Some(key), reason));
+        self.found.push(self.in_file.at(key, reason));
     }
 
     fn take<T>(&mut self, checked: Result<T, Fault>) -> Option<T> {

@@ -63,7 +63,7 @@ pub(super) fn examine(config: &Config, rules: &Rules, checks: &mut Checks) {
         checks.warn(
             CHECK,
             format!(
-                "{} may not read {} that {} may be asked for: {}{more}{by}: {}",
+                "the user `{}` has no right to read {} that {} may be asked for: {}{more}{by}: {}",
                 user.name,
                 show::counted(paths.len() as u64, "path"),
                 tools.join(", "),

@@ -161,13 +161,10 @@ fn forty_more_sentences_of_a_day_are_understood() {
         let told = told(message, &TOOLS);
         assert!(told.starts_with(expect), "{message}: {told}");
     };
-    check(
-        "show approvals",
-        "No tool reads PAR's own record. On the server, this shows it:\n  par approval list",
-    );
+    check("show approvals", "This is read at a terminal of the server, with:\n  par approval list");
     check("find files in demo", r#"list_dir {"path":"/srv/par/workspace/demo"}"#);
     check("find files in /var/log", r#"list_dir {"path":"/var/log"}"#);
-    check("who was denied today", "No tool reads PAR's own record");
+    check("who was denied today", "This is read at a terminal of the server");
     check(
         "show me the last 20 lines of /var/log/dpkg.log",
         r#"tail_file {"path":"/var/log/dpkg.log","lines":20}"#,
@@ -189,8 +186,10 @@ fn forty_more_sentences_of_a_day_are_understood() {
         "No tool here does that (to check a certificate). What comes nearest",
     );
     check("roll back demo", "Name the version");
-    check("what failed last night?", "No tool reads PAR's own record");
-    check("what did ana do yesterday?", "No tool reads PAR's own record");
+    check("what failed last night?", "This is read at a terminal of the server");
+    // Issue 15, finding 24: "you" is the agent, not a user of the host.
+    check("what did you do today?", "This is read at a terminal of the server, with:\n  par runs list\n");
+    check("what did ana do yesterday?", "This is read at a terminal of the server");
     assert!(told("what did ana do yesterday?", &TOOLS).contains("principal:os:ana since:48h"));
     check("what's new in /var/log", r#"list_dir {"path":"/var/log"}"#);
     for help in ["help", "what can you do?", "hello", "Hello!"] {
