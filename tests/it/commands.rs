@@ -361,7 +361,7 @@ fn all_faults_of_all_rule_files_are_reported_together() {
     }
     home.add("tools.d/list_dir.toml", "name = \"list_dir\"\n");
     let (_, said) = told(&home, &[], &["policy", "check"]);
-    for fault in policies.into_iter().chain(["tools.d/list_dir.toml: "]) {
+    for fault in policies.into_iter().chain(["tools.d/list_dir.toml:1: "]) {
         assert!(said.contains(fault), "{fault}: {said}");
     }
 }
