@@ -97,7 +97,8 @@ fn keyless(config: &Config) -> Vec<String> {
     let wants = |model: &&NamedModel| {
         !matches!(compose::wire(model), Ok(ProviderKind::Offline | ProviderKind::Ollama) | Err(_))
     };
-    let models = config.models.asked().filter(wants);
+    // `key = "none"` names no place: its server wants none.
+    let models = config.models.asked().filter(wants).filter(|model| !model.key.places().is_empty());
     let keyless = models.filter(|model| matches!(config.model_key(model), Ok(None)));
     keyless
         .map(|model| {

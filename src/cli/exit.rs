@@ -1,6 +1,7 @@
 //! Exit codes, and the error that carries one.
 
 use crate::agent::RunStatus;
+use crate::http::admin::{AdminError, FailureCode};
 use std::fmt;
 
 /// The command succeeded.
@@ -48,6 +49,29 @@ impl Fail {
 
     pub(super) fn usage(what: impl fmt::Display) -> Self {
         Self::new(USAGE, what)
+    }
+}
+
+/// An operation of the admin socket that was not performed.
+impl From<AdminError> for Fail {
+    fn from(error: AdminError) -> Self {
+        let code = match &error {
+            AdminError::NotRunning => UNREACHABLE,
+            AdminError::Refused(_) => UNAUTHENTICATED,
+            AdminError::Failed(code, _) => of_failure(*code),
+            AdminError::Io(_) => FAILED,
+        };
+        Self::new(code, error)
+    }
+}
+
+/// The exit code for the failure of an operation, by a server or in this process.
+pub(super) fn of_failure(code: FailureCode) -> u8 {
+    match code {
+        FailureCode::Invalid | FailureCode::Rules => USAGE,
+        FailureCode::OwnRequest | FailureCode::NotInGroup => DENIED,
+        FailureCode::Damaged | FailureCode::LedgerDamaged => UNVERIFIED,
+        _ => FAILED,
     }
 }
 

@@ -64,13 +64,11 @@ impl Key {
     fn ask(&self, config: &Config) -> Result<Value, Fail> {
         match admin::call(&config.home.data, &self.request()) {
             Err(AdminError::NotRunning) => self.apply_locally(config),
-            Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
-            Err(AdminError::Failed(FailureCode::Invalid, why)) => Err(Fail::usage(why)),
             Err(AdminError::Failed(FailureCode::Unknown, why)) => Err(match self {
                 Self::Revoke { key } => unknown_key(key, &Self::List.ask(config)?, &why),
                 Self::Create(_) | Self::List => Fail::failed(why),
             }),
-            Err(other) => Err(Fail::failed(other)),
+            Err(other) => Err(other.into()),
             Ok(answer) => Ok(answer),
         }
     }

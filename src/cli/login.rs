@@ -4,7 +4,7 @@ use super::exit::{self, Fail};
 use super::remote;
 use super::{compose, show};
 use crate::config::Config;
-use crate::http::admin::{self, AdminError, Operation};
+use crate::http::admin::{self, Operation};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -15,11 +15,7 @@ impl LoginLink {
     #[expect(clippy::unused_self, reason = "as every command")]
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let asked = json!({ "op": Operation::LoginCreate.as_str() });
-        let answer = admin::call(&config.home.data, &asked).map_err(|e| match e {
-            AdminError::NotRunning => Fail::new(exit::UNREACHABLE, AdminError::NotRunning),
-            AdminError::Refused(why) => Fail::new(exit::UNAUTHENTICATED, why),
-            other => Fail::failed(other),
-        })?;
+        let answer = admin::call(&config.home.data, &asked)?;
         let word = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default();
         // The lock names the address; a user who cannot read it is at the configured one.
         let url = remote::url(&compose::files(config)).unwrap_or_else(|| format!("http://{}", config.listen));

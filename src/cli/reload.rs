@@ -15,13 +15,11 @@ impl Reload {
     #[expect(clippy::unused_self, reason = "as every command")]
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let answer = match admin::call(&config.home.data, &json!({ "op": Operation::Reload.as_str() })) {
-            Err(AdminError::NotRunning) => return Err(Fail::new(exit::UNREACHABLE, AdminError::NotRunning)),
-            Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Rules, why)) => {
                 show::note("par: nothing was loaded; the previous rules remain in force:");
                 return Err(Fail::usage(why.replace('\n', "\npar: ")));
             }
-            Err(other) => return Err(Fail::failed(other)),
+            Err(other) => return Err(other.into()),
             Ok(answer) => answer,
         };
         let reloaded = answer.get("reload").unwrap_or(&Value::Null);

@@ -1,8 +1,10 @@
 //! `par runs`: runs as a server or the files of a home have them.
 
+mod words;
+
 use super::exit::{self, Fail};
 use super::remote::{Server, managed};
-use super::table::{Cell, Column, Screen, Sheet, Tone, span};
+use super::table::{Cell, Column, Screen, Sheet, Tone};
 use super::{compose, local, query, reply, show};
 use crate::agent::{self, RunQuery, RunReply, RunRequest, RunStatus};
 use crate::auth::{self, Role};
@@ -10,13 +12,14 @@ use crate::config::{Config, Home};
 use crate::gate::Approval;
 use crate::http::admin::{self, Operation};
 use crate::ledger::payload::RunRequestPayload;
-use crate::ledger::{Filter, Index, Ledger, ReadError};
+use crate::ledger::{AppendError, Filter, Index, Ledger, ReadError};
 use crate::policy::Door;
 use crate::types::{RunId, limits, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use words::{answered, cost, damage, is_whole, word};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PastRuns {
@@ -118,6 +121,7 @@ impl RunList {
         let filter = Filter::of_runs(&words).map_err(Fail::usage)?;
         let source = self.place.open(home)?;
         let is_ask_socket = source.is_ask_socket();
+        show::damage(source.damage().as_deref());
         let rows = match source {
             RunSource::Server(server) | RunSource::Asking(server, _) => {
                 self.on_server(&server, status, &words)?
@@ -229,15 +233,6 @@ fn listed(names: &BTreeSet<String>) -> String {
     if names.is_empty() { "none".to_owned() } else { format!("only {}", names.join(", ")) }
 }
 
-/// A member on one line, empty if it is missing.
-fn word(value: &Value, at: &str) -> String {
-    match value.pointer(at) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(words)) => text::visible_line(words),
-        Some(other) => text::visible_line(&other.to_string()),
-    }
-}
-
 impl One {
     /// The run that is meant, and where it is read from.
     fn find(&self, home: Home) -> Result<(RunId, RunSource), Fail> {
@@ -273,6 +268,7 @@ impl One {
     fn show(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         let (id, source) = self.find(home)?;
         let found = source.find(&id)?;
+        show::damage(source.damage().as_deref());
         let code = if is_whole(&found) { exit::OK } else { exit::UNVERIFIED };
         if is_json {
             show::json(&found)?;
@@ -346,6 +342,16 @@ impl RunSource {
             Self::Files(_, ledger) => agent::find_run(ledger, id, |_| true)
                 .map_err(|e| Fail::new(exit::UNVERIFIED, e))?
                 .ok_or_else(|| Fail::failed(format!("{id} is not in the ledger"))),
+        }
+    }
+
+    /// That the ledger is damaged, and the way out.
+    fn damage(&self) -> Option<String> {
+        match self {
+            Self::Server(server) | Self::Managed(server, _) | Self::Asking(server, _) => server.damage(),
+            Self::Files(_, ledger) => {
+                ledger.damage().map(|of| AppendError::Damaged(Box::new(of)).to_string())
+            }
         }
     }
 
@@ -450,47 +456,4 @@ impl RunSource {
         }
         Ok(found)
     }
-}
-
-/// Whether every entry of the run verifies.
-fn is_whole(found: &RunReply) -> bool {
-    found.ledger.as_ref().is_none_or(|ledger| ledger.damaged.is_empty())
-}
-
-/// The damaged entries of a run, as one line; empty without any.
-fn damage(found: &RunReply) -> String {
-    let damaged = found.ledger.as_ref().map(|ledger| ledger.damaged.as_slice()).unwrap_or_default();
-    let Some(first) = damaged.first() else { return String::new() };
-    let all: Vec<String> = damaged.iter().map(u64::to_string).collect();
-    let what = if all.len() == 1 { "this entry does" } else { "these entries do" };
-    format!("{what} not verify: {}; what they say is left out: par audit show {first}", all.join(", "))
-}
-
-/// An approval with the person who answered it.
-fn answered(approval: &Value) -> String {
-    let by = match word(approval, "/answer/who") {
-        by if by.is_empty() => String::new(),
-        by => format!(" by {by}"),
-    };
-    let reason = match word(approval, "/answer/reason") {
-        reason if reason.is_empty() => String::new(),
-        reason => format!(": {reason}"),
-    };
-    format!("{} {}{by}{reason}", word(approval, "/id"), word(approval, "/state"))
-}
-
-/// What the model used, and the time from the request to the reply, most of which may be that of a
-/// person.
-fn cost(found: &RunReply, asked: &Value, has_waited: bool) -> String {
-    let usage = &found.usage;
-    let time = |at: &str| asked.pointer(at).and_then(Value::as_u64);
-    let took = time("/ended_us").zip(time("/started_us")).map(|(end, start)| span(end.saturating_sub(start)));
-    let with = if has_waited { " from the request to the reply, with the time for the approval" } else { "" };
-    let took = took.map_or_else(String::new, |took| format!(", {took}{with}"));
-    let (read, written) = (usage.input_tokens, usage.output_tokens);
-    let replies = match usage.model_calls {
-        1 => "1 reply".to_owned(),
-        count => format!("{count} replies"),
-    };
-    format!("{replies} of the model, {read} tokens read, {written} written{took}")
 }

@@ -39,6 +39,13 @@ pub(super) fn note(text: &str) {
     drop(writeln!(std::io::stderr().lock(), "{text}"));
 }
 
+/// Says on standard error that the ledger is damaged, if it is, next to what a list shows of it.
+pub(super) fn damage(what: Option<&str>) {
+    if let Some(what) = what {
+        note(&format!("par: {what}"));
+    }
+}
+
 /// Writes one JSON object on a line.
 pub(super) fn json(value: &impl Serialize) -> Result<(), Fail> {
     line(&serde_json::to_string(value).map_err(Fail::failed)?)

@@ -95,8 +95,10 @@ fn call(home: Home, name: &str, arguments: &str, is_json: bool) -> Result<(RunRe
         }
         HomeServer::Absent => {
             let (name, arguments) = (name.to_owned(), arguments.to_owned());
-            return local::run_here(compose::load(home)?, "tool call", !is_json, async move |agent, by| {
-                note_hidden(agent, by, &name);
+            let config = compose::load(home)?;
+            let off = disabled(&config.home, &name);
+            return local::run_here(config, "tool call", !is_json, async move |agent, by| {
+                note_hidden(agent, by, &name, off.as_deref());
                 agent.call(by, Door::LOCAL, name, arguments).await
             });
         }
@@ -123,7 +125,9 @@ pub(super) fn note_unknown(home: &Home, made: &RunReply) {
         made.steps.iter().filter(is_unknown).map(|step| step.tool.as_str()).collect();
     for name in unknown.into_iter().filter(|name| check_id(name).is_ok()) {
         let file = format!("tools.d/{name}.toml");
-        if home.etc.join(&file).is_file() {
+        if let Some(why) = disabled(home, name) {
+            show::note(&format!("par: {why}, and `par reload` loads it"));
+        } else if home.etc.join(&file).is_file() {
             show::note(&format!(
                 "par: `{file}` is there, but the server does not offer `{name}`: `par reload` loads it if it is new; \
                  else no policy permits you to use it"
@@ -134,9 +138,12 @@ pub(super) fn note_unknown(home: &Home, made: &RunReply) {
 
 /// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this
 /// role may never use does not exist.
-fn note_hidden(agent: &Agent, principal: &Principal, name: &str) {
+fn note_hidden(agent: &Agent, principal: &Principal, name: &str, off: Option<&str>) {
     let rules = agent.gate().rules();
     let is_there = rules.catalog.find(name).is_some();
+    if let Some(why) = off.filter(|_| !is_there) {
+        show::note(&format!("par: {why}"));
+    }
     if is_there && !agent.tools(principal).iter().any(|tool| tool.name == name) {
         let role = principal.role().as_str();
         show::note(&format!(
@@ -238,7 +245,7 @@ fn plain(value: &Value) -> String {
 /// Says why the tool does not exist, for the owner of the home. A model only learns that it does
 /// not.
 pub(super) fn unknown(config: &Config, rules: &Rules, name: &str) -> String {
-    if let Some(why) = disabled(config, name) {
+    if let Some(why) = disabled(&config.home, name) {
         return why;
     }
     let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
@@ -248,10 +255,10 @@ pub(super) fn unknown(config: &Config, rules: &Rules, name: &str) -> String {
 }
 
 /// Says how a shipped tool of this name is enabled.
-pub(super) fn disabled(config: &Config, name: &str) -> Option<String> {
+pub(super) fn disabled(home: &Home, name: &str) -> Option<String> {
     let off = format!("{name}.toml.disabled");
     let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
-    (!name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file())
+    (!name.contains('/') && home.etc.join("tools.d").join(&off).is_file())
         .then(|| format!("the tool `{shown}` is disabled: `par tool enable {shown}` enables it"))
 }
 

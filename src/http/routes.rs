@@ -8,7 +8,8 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 
 /// The routes of `par.sock`: they ask, and none of them answers an approval, manages the server or
-/// reads what others asked. The proofs let a caller check the ledger before it asks.
+/// reads what others asked. The proofs let a caller check the ledger before it asks, and `/readyz`
+/// says whether it is damaged.
 pub(super) fn asking(app: App) -> Router {
     let streams = Streams::default();
     Router::new()
@@ -20,6 +21,7 @@ pub(super) fn asking(app: App) -> Router {
         .route("/audit/key", get(evidence::key))
         .route("/audit/checkpoint", get(evidence::checkpoint))
         .route("/audit/consistency", get(evidence::consistency))
+        .route("/readyz", get(health::ready))
         .with_state(app)
 }
 

@@ -73,8 +73,8 @@ pub use verify::{
 };
 pub use watch::{VerifyEvery, Watcher};
 pub use write::{
-    AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of, recorded_damage,
-    set_aside,
+    AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, WAY_OUT, copy, digest_of,
+    recorded_damage, set_aside,
 };
 
 #[cfg(test)]

@@ -112,7 +112,8 @@ impl Ledger {
             }
             Confirmed::Hindered(why) => Err(unreadable(why)),
             Confirmed::Damaged(damage) => {
-                self.report(&damage);
+                // The command that asked says it itself.
+                self.record(&damage);
                 Err(OpenError::Append(AppendError::Damaged(Box::new(damage))))
             }
         }
@@ -188,6 +189,10 @@ impl Ledger {
             "ledger: {}: THE LEDGER IS DAMAGED: nothing runs; {WAY_OUT}",
             ChainState::Broken(damage.clone())
         );
+        self.record(damage);
+    }
+
+    fn record(&self, damage: &LedgerDamagePayload) {
         if let Err(error) = self.declare(damage.clone()) {
             tracing::error!(%error, "the damage is not recorded; the next start verifies again");
         }

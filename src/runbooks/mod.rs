@@ -1,8 +1,8 @@
 //! Runbooks: what an operator wrote down for a situation, as Markdown with steps.
 //!
 //! A runbook is chosen only if a phrase that its file lists is exactly what a person typed, apart
-//! from case and white space, or `alert` and an alert that it lists. It is never chosen by search or
-//! by what a tool or a model said. Its text is the operator's: a model gets it with the system
+//! from case and white space, or `alert` and an alert that it lists. It is never chosen by search
+//! or by what a tool or a model said. Its text is the operator's: a model gets it with the system
 //! prompt. Its steps are proposed calls like any others, so a runbook permits nothing.
 //!
 //! Nothing here reads a disk: files come as text.

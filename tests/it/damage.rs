@@ -1,6 +1,8 @@
 //! A ledger that was changed behind the server: every place says so, nothing runs, and the way out
 //! works.
 
+mod reads;
+
 use crate::approval::People;
 use crate::dashboard::log_in;
 use crate::support::{Server, TestHome, text, until};

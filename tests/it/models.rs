@@ -347,3 +347,19 @@ fn a_fallback_in_the_middle_of_a_run_needs_a_rule_that_permits_it() {
     home.expect(0, &["audit", "verify"]);
     home.expect(0, &["policy", "replay"]);
 }
+
+/// A model whose `key` is `none` needs no login, and `config check` asks for none.
+#[test]
+fn config_check_asks_for_no_key_where_the_file_says_none() {
+    let home = crate::support::TestHome::init();
+    let model = |key: &str| {
+        home.configure(&format!(
+            "[llm]\nuse = [\"own\"]\n[models.own]\nwire = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n{key}"
+        ));
+        let output = home.par(&["config", "check"]);
+        crate::support::text(&output.stdout) + &crate::support::text(&output.stderr)
+    };
+    let (without, none) = (model(""), model("key = \"none\"\n"));
+    assert!(without.contains("`par model login own`"), "{without}");
+    assert!(!none.contains("par model login"), "{none}");
+}

@@ -95,3 +95,21 @@ fn init_enables_reading_tools_alone() {
     let told = plain.expect(0, &["init"]);
     assert!(told.contains("Without a terminal nothing was asked"), "{told}");
 }
+
+/// The owner of the home hears how a tool that is shipped off is enabled, with and without a
+/// server; for the model no tool has this name.
+#[test]
+fn a_call_of_a_tool_that_is_off_says_how_it_is_enabled() {
+    let home = TestHome::init();
+    let off = home.path("etc/tools.d/off_tool.toml.disabled");
+    std::fs::write(off, "").expect("written");
+    let called = || {
+        let output = home.par(&["tool", "call", "off_tool"]);
+        let says = crate::support::text(&output.stderr);
+        assert!(says.contains("the tool `off_tool` is disabled: `par tool enable off_tool`"), "{says}");
+    };
+    called();
+    let server = home.serve();
+    called();
+    assert_eq!(server.stop(), Some(0));
+}

@@ -19,7 +19,7 @@ pub(super) struct WalkEnd {
     pub(super) said_by: AnswerBy,
     pub(super) limit: Option<&'static str>,
     /// What became of the schema of the request, if an answer was held to it.
-    pub(super) held: Option<Result<Value, UnfitAnswer>>,
+    pub(super) held: Option<Box<Result<Value, UnfitAnswer>>>,
 }
 
 impl WalkEnd {
@@ -105,7 +105,7 @@ impl RunWalk<'_> {
             }
             _ => (answer, said_by),
         };
-        WalkEnd { before, status, answer, said_by, limit: None, held }
+        WalkEnd { before, status, answer, said_by, limit: None, held: held.map(Box::new) }
     }
 
     /// Whether a person refused a call of the run, or did not answer in time.
@@ -141,7 +141,7 @@ impl RunWalk<'_> {
 
     pub(super) async fn finish(&mut self, ended: WalkEnd) -> Result<RunReply, AppendError> {
         let WalkEnd { before, status, answer, said_by, limit, held } = ended;
-        let response = self.response(held.as_ref());
+        let response = self.response(held.as_deref());
         let mut reply = RunReply {
             run: self.run.clone(),
             session: self.session_id.clone(),
@@ -154,7 +154,7 @@ impl RunWalk<'_> {
             models: std::mem::take(&mut self.answered_by),
             ceiling: self.ceiling.clone(),
             runbook: self.conversation.runbook().map(|runbook| runbook.name.clone()),
-            answer_json: held.and_then(Result::ok),
+            answer_json: held.and_then(|held| held.ok()),
             response,
             ledger: None,
         };

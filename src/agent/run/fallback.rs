@@ -4,7 +4,7 @@ use super::ending::WalkEnd;
 use super::state::RunWalk;
 use crate::agent::news::{ModelChange, RunNews, VoidReason};
 use crate::ledger::AppendError;
-use crate::llm::{DeltaSink, ModelErrorKind, ModelReply, ModelRequest, Provider};
+use crate::llm::{DeltaSink, ModelError, ModelErrorKind, ModelReply, ModelRequest, Provider};
 use crate::secrets::Clean;
 use crate::types::{Labelled, ModelSink, clock, limits};
 use std::sync::Arc;
@@ -88,11 +88,6 @@ impl RunWalk<'_> {
             };
             let (failed, next) = (provider.named(), in_service(next));
             tracing::info!(run = %self.run, model = failed, next = next.named(), %error, "a model is not in service");
-            let change = || ModelChange {
-                failed: failed.unwrap_or_default().to_owned(),
-                why: error.to_string(),
-                next: next.named().unwrap_or_default().to_owned(),
-            };
             let before = vec![self.error_draft(&error)];
             let before = match self.fit(before, &*next).await? {
                 Ok(before) => before,
@@ -100,11 +95,19 @@ impl RunWalk<'_> {
             };
             cleared = self.clear(before, next.sink(), failed).await?;
             if cleared.is_ok() {
-                self.agent.report(|| RunNews::NextModel(change()));
+                self.agent.report(|| changed(failed, &error, &*next));
             }
             (provider, tried) = (next, 0);
         }
     }
+}
+
+fn changed(failed: Option<&str>, error: &ModelError, next: &dyn Provider) -> RunNews {
+    RunNews::NextModel(ModelChange {
+        failed: failed.unwrap_or_default().to_owned(),
+        why: error.to_string(),
+        next: next.named().unwrap_or_default().to_owned(),
+    })
 }
 
 /// `provider`, or the first one after it that does not rest. The last one never does.

@@ -136,6 +136,10 @@ pub fn list(
     };
     let (found, covered) = if query.filter.is_empty() {
         (all(ledger, query, &mut sees)?, None)
+    } else if let Some(run) = only_run(&query.filter) {
+        // Where an entry is damaged, the index may lack the lines of intact runs; state.db has them.
+        let found = of_state(ledger, run)?.filter(|run| is_asked(query, run) && sees(&run.owner));
+        (found.into_iter().collect(), Some(ledger.head().size))
     } else {
         let index = index.ok_or(RunListError::NoIndex)?;
         let (found, covered) = searched(ledger, index, query, &names, &mut sees)?;
@@ -233,10 +237,8 @@ fn searched(
                 continue;
             }
             let Some(run) = of_state(ledger, &line.run)? else { continue };
-            let is_asked = query.status.is_none_or(|status| status.as_str() == run.status)
-                && query.principal.as_ref().is_none_or(|principal| *principal == run.owner);
             // The index may be wrong about the owner; state.db decides.
-            if is_asked && sees(&run.owner) {
+            if is_asked(query, &run) && sees(&run.owner) {
                 found.push(run);
             }
         }
@@ -244,6 +246,19 @@ fn searched(
             return Ok((found, covered));
         }
     }
+}
+
+/// The run that the query names, if that is all it asks for.
+fn only_run(filter: &Filter) -> Option<&str> {
+    let run = filter.runs()?.into_iter().next()?;
+    (*filter == Filter::field("run", run)).then_some(run)
+}
+
+/// Whether a run of state.db matches what the query asks apart from its words.
+fn is_asked(query: &RunQuery, run: &KnownRun) -> bool {
+    query.status.is_none_or(|status| status.as_str() == run.status)
+        && query.principal.as_ref().is_none_or(|principal| *principal == run.owner)
+        && query.before.as_ref().is_none_or(|before| run.id.as_str() < before.as_str())
 }
 
 fn of_state(ledger: &Ledger, id: &str) -> Result<Option<KnownRun>, rusqlite::Error> {

@@ -138,9 +138,9 @@ fn refuse_void(source: &ApprovalSource, approval: &Value) -> Result<(), Fail> {
     let mut next = Some(0);
     let mut open = None;
     while let Some(after) = next.filter(|_| open.is_none()) {
-        let (items, more) = source.page(false, after)?;
-        open = items.iter().find(|one| word(one, "/call") == call).map(|one| word(one, "/id"));
-        next = more;
+        let page = source.page(false, after)?;
+        open = page.items.iter().find(|one| word(one, "/call") == call).map(|one| word(one, "/id"));
+        next = page.next;
     }
     let instead = match open {
         Some(open) => format!("it was asked again as {open}: `par approval show {open}`"),
@@ -151,12 +151,13 @@ fn refuse_void(source: &ApprovalSource, approval: &Value) -> Result<(), Fail> {
 
 fn list(source: &ApprovalSource, all: bool, is_json: bool) -> Result<u8, Fail> {
     let mut items: Vec<Value> = Vec::new();
-    let mut next = Some(0);
+    let (mut next, mut damage) = (Some(0), None);
     while let Some(after) = next {
         let page = source.page(all, after)?;
-        items.extend(page.0);
-        next = page.1;
+        items.extend(page.items);
+        (next, damage) = (page.next, page.damage);
     }
+    show::damage(damage.as_deref());
     if is_json {
         items.iter().try_for_each(show::json)?;
         return Ok(exit::OK);

@@ -7,9 +7,8 @@ use serde_json::Value;
 
 pub(super) fn ok(answered: Result<Value, AdminError>) -> Result<Value, Fail> {
     answered.map_err(|e| match e {
-        AdminError::Refused(why) => Fail::new(exit::UNAUTHENTICATED, why),
         AdminError::Failed(code, why) => Fail::new(code_of(code), why),
-        other => Fail::failed(other),
+        other => other.into(),
     })
 }
 
@@ -19,8 +18,8 @@ pub(super) fn refused(error: AnswerError) -> Fail {
 
 fn code_of(code: FailureCode) -> u8 {
     match code {
-        FailureCode::Invalid => exit::USAGE,
-        FailureCode::OwnRequest | FailureCode::NotInGroup | FailureCode::Forbidden => exit::DENIED,
-        _ => exit::FAILED,
+        // The rules do not let this credential answer.
+        FailureCode::Forbidden => exit::DENIED,
+        code => exit::of_failure(code),
     }
 }

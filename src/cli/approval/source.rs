@@ -3,12 +3,12 @@
 use super::refusal::{ok, refused};
 use crate::auth::{Principal, Role};
 use crate::cli::compose;
-use crate::cli::exit::Fail;
+use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::config::Config;
 use crate::gate::{AnswerError, Approval, OtherMember, OtherNeeded, State};
 use crate::http::admin::{self, AdminError, FailureCode, Operation};
-use crate::ledger::Ledger;
+use crate::ledger::{AppendError, Ledger};
 use crate::types::{ApprovalId, limits, text};
 use serde_json::{Value, json};
 
@@ -19,10 +19,19 @@ pub(super) enum ApprovalSource {
     Server(Box<Server>),
 }
 
+/// A page of approvals.
+pub(super) struct ApprovalPage {
+    pub(super) items: Vec<Value>,
+    /// The position of the next page.
+    pub(super) next: Option<u64>,
+    /// That the ledger is damaged, and the way out.
+    pub(super) damage: Option<String>,
+}
+
 impl ApprovalSource {
-    /// Returns a page of approvals after `after`, and the position of the next page.
-    pub(super) fn page(&self, all: bool, after: u64) -> Result<(Vec<Value>, Option<u64>), Fail> {
-        let page = match self {
+    /// Returns a page of approvals after `after`.
+    pub(super) fn page(&self, all: bool, after: u64) -> Result<ApprovalPage, Fail> {
+        let mut page = match self {
             Self::Server(server) => {
                 let state = if all { "" } else { "&state=pending" };
                 server.ask(&format!("/approvals?after={after}{state}"), None)?
@@ -35,10 +44,11 @@ impl ApprovalSource {
                 ) {
                     Err(AdminError::NotRunning) => {
                         let state = (!all).then_some(State::Pending);
-                        let page =
-                            Approval::list(&ledger(config)?, state, after, limits::PAGE_ITEMS, |_| true);
+                        let ledger = ledger(config)?;
+                        let page = Approval::list(&ledger, state, after, limits::PAGE_ITEMS, |_| true);
                         let (items, next) = page.map_err(refused)?;
-                        json!({ "items": items, "next": next })
+                        let damage = ledger.damage().map(|of| AppendError::Damaged(Box::new(of)).to_string());
+                        json!({ "items": items, "next": next, "damage": damage })
                     }
                     answered => ok(answered)?,
                 }
@@ -49,7 +59,15 @@ impl ApprovalSource {
             Some(Value::String(next)) => next.parse().ok(),
             next => next.and_then(Value::as_u64),
         };
-        Ok((page.get("items").and_then(Value::as_array).cloned().unwrap_or_default(), next))
+        let damage = match self {
+            Self::Server(server) => server.damage(),
+            Self::Home(_) => page.get("damage").and_then(Value::as_str).map(text::visible_line),
+        };
+        let items = match page.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        Ok(ApprovalPage { items, next, damage })
     }
 
     /// The approval `id`, as the server or the ledger shows it.
@@ -75,14 +93,22 @@ impl ApprovalSource {
 }
 
 impl ApprovalSource {
-    /// Refuses a user of this home who may not approve `approval`. A server that is reached with a
-    /// key refuses the answer itself.
+    /// Refuses a user of this home who may not approve `approval`, and on a damaged ledger every
+    /// user. A server that is reached with a key refuses other answers itself.
     pub(super) fn check_may(&self, approval: &Value) -> Result<(), Fail> {
-        let Self::Home(config) = self else { return Ok(()) };
+        let config = match self {
+            Self::Home(config) => config,
+            Self::Server(server) => {
+                return server.damage().map_or(Ok(()), |what| Err(Fail::new(exit::UNVERIFIED, what)));
+            }
+        };
         let id = approval.get("id").cloned().unwrap_or_default();
         let asked = json!({ "op": Operation::ApprovalShow.as_str(), "id": id });
         match admin::call(&config.home.data, &asked) {
-            Err(AdminError::NotRunning) => check_own(config, approval),
+            Err(AdminError::NotRunning) => {
+                drop(compose::open_to_act(config)?);
+                check_own(config, approval)
+            }
             answered => match ok(answered)?.get("may_not") {
                 None | Some(Value::Null) => Ok(()),
                 Some(why) => {

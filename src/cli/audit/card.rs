@@ -2,7 +2,7 @@
 //! then, and which entries are near it.
 
 use super::row::{about, outcome};
-use super::source::EntrySource;
+use super::source::{EntrySource, Sound};
 use crate::cli::exit::Fail;
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone, told, words};
 use crate::ledger::payload::{
@@ -160,18 +160,27 @@ fn rules(header: &Header, source: &EntrySource<'_>) -> Result<Vec<String>, Fail>
         1,
         usize::MAX,
     )?;
-    let load = loads.first().map(|load| source.entry(load.seq)).transpose()?.flatten();
-    let load: Option<PolicyLoadPayload> = load.and_then(|load| load.payload());
+    let Some(seq) = loads.first().map(|load| load.seq) else { return Ok(lines(policies, |_| None)) };
+    let found = source.sound(seq)?;
+    if matches!(found, Sound::Damaged) {
+        let origin = format!("loaded by entry {seq}, which does not verify");
+        return Ok(lines(policies, |_| Some(origin.as_str())));
+    }
+    let load: Option<PolicyLoadPayload> = found.entry().and_then(|load| load.payload());
     let load = load.filter(|load| header.str("policy") == Some(load.digest.hex().as_str()));
-    let origin = |id: &str| {
+    Ok(lines(policies, |id| {
         let found = load.as_ref()?.policies.iter().find(|one| one.id == id);
         Some(found.map_or("built in", |one| one.origin.as_str()))
-    };
-    let line = |id: &String| match origin(id) {
+    }))
+}
+
+/// A line for each rule, with the place that defines it if it is known.
+fn lines<'a>(policies: Vec<String>, origin: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
+    let line = |id: String| match origin(&id) {
         Some(origin) => format!("{id}, {origin}"),
-        None => id.clone(),
+        None => id,
     };
-    Ok(policies.iter().map(line).map(|line| text::visible_line(&line)).collect())
+    policies.into_iter().map(line).map(|line| text::visible_line(&line)).collect()
 }
 
 /// Says that the tool of an invalid call was loaded, although the caller was told that no tool has
@@ -188,7 +197,7 @@ fn withheld(stored: &Stored, source: &EntrySource<'_>) -> Result<Option<String>,
     }
     let loads = Filter::field("kind", Kind::ToolsLoad.as_str());
     let loads = source.headers(&loads, header.seq, Order::Descending, 1, usize::MAX)?;
-    let load = loads.first().map(|load| source.entry(load.seq)).transpose()?.flatten();
+    let load = loads.first().map(|load| source.sound(load.seq)).transpose()?.and_then(Sound::entry);
     let load: Option<ToolsLoadPayload> = load.and_then(|load| load.payload());
     let is_loaded = load.is_some_and(|load| load.tools.iter().any(|one| one.name == tool));
     Ok(is_loaded.then(|| {
@@ -216,8 +225,11 @@ fn neighbours(header: &Header, source: &EntrySource<'_>) -> Result<Vec<(&'static
     let is_of_call = |one: &&Header| header.str("call").is_some() && one.str("call") == header.str("call");
     let mut found = Vec::new();
     let mut put = |name, near: &Header| {
-        let stored = source.entry(near.seq)?;
-        let line = stored.map(|stored| about(&stored, source)).transpose()?.unwrap_or_default();
+        let line = match source.sound(near.seq)? {
+            Sound::Entry(stored) => about(&stored, source)?,
+            Sound::Absent => String::new(),
+            Sound::Damaged => format!("does not verify: par audit show {}", near.seq),
+        };
         let line = format!("#{} {} {line}", near.seq, text::visible_line(&near.kind));
         found.push((name, line.trim_end().to_owned()));
         Ok::<(), Fail>(())

@@ -4,11 +4,11 @@ use super::card;
 use super::follow::{self, Out};
 use super::source::EntrySource;
 use crate::auth::key_names_of;
+use crate::cli::compose::HomeReader;
 use crate::cli::exit::{self, Fail};
 use crate::cli::remote::Server;
 use crate::cli::{compose, query, show};
 use crate::config::{Config, Home};
-use crate::http::admin::{self, AdminError, Operation};
 use crate::ledger::{Coverage, Files, Filter, Header, HeaderPage, Index, Order, Reader, Stored, Unverified};
 use crate::types::{limits, text};
 use clap::Args;
@@ -59,14 +59,10 @@ impl Show {
             show::note(&format!("par: {}", compose::NOTHING));
             return Ok(exit::OK);
         }
-        let reader = compose::reader(config)?;
+        let reader = HomeReader::open(config)?;
         let source = EntrySource::Files(&reader, key_names_of(&files));
         if let Some(seq) = self.seq() {
-            let code = one(seq, &source, is_json)?;
-            if let Some(seq) = reader.met_damage() {
-                pass_on(config, seq);
-            }
-            return Ok(code);
+            return one(seq, &source, is_json);
         }
         let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?;
         query::check_tools(&reader, &filter)?;
@@ -80,15 +76,18 @@ impl Show {
         let from = headers.last().map_or(0, |header| header.seq + 1).max(seen);
         let is_read = out.entries(headers.iter().map(|header| &header.fields), &source, self.follow)?;
         drop(source);
-        if let Some(seq) = reader.met_damage().or(met) {
+        let own = reader.met_damage();
+        if let Some(seq) = own.or(met) {
             show::note(&format!(
                 "par: entry {seq} does not verify: `par audit show {seq}` shows what is stored"
             ));
-            pass_on(config, seq);
+        }
+        if let Some(seq) = met.filter(|_| own.is_none()) {
+            compose::pass_on(&config.home.data, seq);
         }
         drop(reader);
         if self.follow && is_read {
-            return follow::files(&files, &filter, from, &out);
+            return follow::files(config, &filter, from, &out);
         }
         Ok(exit::OK)
     }
@@ -136,20 +135,6 @@ impl Show {
         }
         headers.reverse();
         Ok((headers, index.and_then(|index| index.met_damage())))
-    }
-}
-
-/// Tells a server that runs on the home about an entry that does not verify, so that it verifies it
-/// now and not at its next round.
-fn pass_on(config: &Config, seq: u64) {
-    let asked = json!({ "op": Operation::LedgerCheck.as_str(), "entry": seq });
-    match admin::call(&config.home.data, &asked) {
-        Err(AdminError::NotRunning) => {}
-        Ok(_) => show::note("par: the server of this home was told and verifies the entry now"),
-        Err(why) => show::note(&format!(
-            "par: the server of this home does not know this ({why}): it finds out at its next round, or at once if it \
-             is restarted"
-        )),
     }
 }
 

@@ -1,8 +1,9 @@
 //! `par audit key|checkpoint|prove|check-proof`: exports evidence and checks it.
 
 use super::given;
+use crate::cli::compose::HomeReader;
 use crate::cli::exit::{self, Fail};
-use crate::cli::{compose, show};
+use crate::cli::show;
 use crate::config::Config;
 use crate::ledger::export::proof_file::{Evidence, Proven};
 use crate::ledger::{Filter, Header, Order, ProofError, ReadError, Reader};
@@ -34,8 +35,8 @@ pub(in crate::cli) struct CheckProof {
     key: String,
 }
 
-fn reader(config: &Config) -> Result<Reader, Fail> {
-    compose::reader(config)
+fn reader(config: &Config) -> Result<HomeReader, Fail> {
+    HomeReader::open(config)
 }
 
 fn damaged(error: ReadError) -> Fail {

@@ -53,8 +53,7 @@ impl Take {
                 let ledger = compose::open_ledger(config)?;
                 (ledger.record_export(&filter, format, by.id(), None).map_err(failed)?, Some(ledger))
             }
-            Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
-            Err(other) => return Err(Fail::failed(other)),
+            Err(other) => return Err(other.into()),
             Ok(answer) => {
                 let record = answer.get("record").and_then(Value::as_u64);
                 (record.ok_or_else(|| Fail::failed("the server's response cannot be read"))?, None)
@@ -77,6 +76,7 @@ impl Take {
             show::note(&format!("wrote {}; recorded in entry {record}", path.display()));
         }
         if let [first, more @ ..] = export.damaged() {
+            compose::pass_on(&config.home.data, *first);
             let more = if more.is_empty() { String::new() } else { format!(", nor do {} more", more.len()) };
             return Err(Fail::new(
                 exit::UNVERIFIED,

@@ -4,12 +4,14 @@
 use super::row;
 use super::source::EntrySource;
 use crate::auth::key_names_of;
+use crate::cli::compose::{self, HomeReader};
 use crate::cli::exit::{self, Fail};
 use crate::cli::query::encoded;
 use crate::cli::remote::Server;
 use crate::cli::show;
 use crate::cli::table::Screen;
-use crate::ledger::{Files, Filter, Order, Reader};
+use crate::config::Config;
+use crate::ledger::{Filter, Order};
 use crate::types::clock::Wall;
 use crate::types::limits;
 use serde_json::{Map, Value};
@@ -67,16 +69,16 @@ impl Out {
 }
 
 /// Writes entries of the files from `from` on, until the reader is gone.
-pub(super) fn files(files: &Files, filter: &Filter, mut from: u64, out: &Out) -> Result<u8, Fail> {
-    let path = files.ledger();
+pub(super) fn files(config: &Config, filter: &Filter, mut from: u64, out: &Out) -> Result<u8, Fail> {
+    let files = compose::files(config);
     loop {
         // Opened again each time: there may be a new segment, and open files would hold up others.
-        let reader = Reader::open(&path).map_err(Fail::failed)?;
+        let reader = HomeReader::open(config)?;
         // Before the page, so that entries appended meanwhile are read again.
         let size = reader.size().map_err(Fail::failed)?;
         let page = reader.listed(filter, from, Order::Ascending, limits::PAGE_ITEMS, limits::PAGE_SCAN_MAX);
         let (headers, next) = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-        let source = EntrySource::Files(&reader, key_names_of(files));
+        let source = EntrySource::Files(&reader, key_names_of(&files));
         if !out.entries(headers.iter().map(|header| &header.fields), &source, true)? {
             return Ok(exit::OK);
         }

@@ -5,7 +5,7 @@ use crate::auth::{self, Role};
 use crate::cli::exit::{self, Fail};
 use crate::cli::{compose, show};
 use crate::config::Config;
-use crate::http::admin::{self, AdminError, FailureCode, Operation};
+use crate::http::admin::{self, AdminError, Operation};
 use crate::ledger::{Erasure, Lock, RedactError, Targets};
 use crate::types::text;
 use clap::Args;
@@ -47,9 +47,7 @@ impl Redact {
         };
         match admin::call(&config.home.data, &request) {
             Err(AdminError::NotRunning) => self.redact_locally(config),
-            Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
-            Err(AdminError::Failed(FailureCode::Invalid, why)) => Err(Fail::usage(why)),
-            Err(other) => Err(Fail::failed(other)),
+            Err(other) => Err(other.into()),
             Ok(mut answer) => Ok(answer.get_mut("redacted").map(Value::take).unwrap_or_default()),
         }
     }

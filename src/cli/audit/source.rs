@@ -17,6 +17,23 @@ pub(super) enum EntrySource<'a> {
     Server(&'a Server, RefCell<BTreeMap<String, String>>),
 }
 
+/// An entry that others are shown with.
+pub(super) enum Sound {
+    Entry(Box<Stored>),
+    Absent,
+    /// It does not verify.
+    Damaged,
+}
+
+impl Sound {
+    pub(super) fn entry(self) -> Option<Stored> {
+        match self {
+            Self::Entry(stored) => Some(*stored),
+            Self::Absent | Self::Damaged => None,
+        }
+    }
+}
+
 impl<'a> EntrySource<'a> {
     pub(super) fn server(server: &'a Server) -> Self {
         Self::Server(server, RefCell::default())
@@ -73,6 +90,16 @@ impl<'a> EntrySource<'a> {
         }
     }
 
+    /// As [`EntrySource::entry`], for a part of what is shown: an entry that does not verify hides
+    /// no other.
+    pub(super) fn sound(&self, seq: u64) -> Result<Sound, Fail> {
+        match self.entry(seq) {
+            Ok(found) => Ok(found.map_or(Sound::Absent, |stored| Sound::Entry(Box::new(stored)))),
+            Err(fail) if fail.code == exit::UNVERIFIED => Ok(Sound::Damaged),
+            Err(fail) => Err(fail),
+        }
+    }
+
     /// The line of an entry for people.
     pub(super) fn line(&self, stored: &Stored) -> Result<EntryLine, Fail> {
         let none = KeyNames::default();
@@ -80,7 +107,8 @@ impl<'a> EntrySource<'a> {
             Self::Files(_, names) => (names, None),
             Self::Server(_, told) => (&none, Some(told)),
         };
-        let line = line_of(stored, names, |seq| self.entry(seq))?;
+        // What another entry would add is missing if that one does not verify; its own row says so.
+        let line = line_of(stored, names, |seq| self.sound(seq).map(Sound::entry))?;
         let who = stored.header.str("principal").and_then(|by| told?.borrow().get(by).cloned());
         Ok(EntryLine { who: who.unwrap_or(line.who), ..line })
     }

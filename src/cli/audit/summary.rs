@@ -62,6 +62,15 @@ pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
     lines
 }
 
+/// What a person does about a ledger that does not verify, at this entry.
+pub(in crate::cli) fn way_out(seq: Option<u64>) -> Vec<String> {
+    let shown = seq.map(|seq| format!("  what is stored there: `par audit show {seq}`"));
+    let renew = "  the way out: stop the server, if one runs, and run `par audit renew --reason …`: it sets this log aside \
+                 unchanged and begins the next one"
+        .to_owned();
+    shown.into_iter().chain([renew]).collect()
+}
+
 pub(in crate::cli) fn print(report: &Verification, is_json: bool) -> Result<u8, Fail> {
     if is_json {
         show::json(report)?;

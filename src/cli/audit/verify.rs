@@ -97,7 +97,17 @@ impl Verify {
         {
             report.warnings.push(format!("the result is not remembered: {fail}"));
         }
-        summary::print(&report, is_json)
+        let code = summary::print(&report, is_json)?;
+        if code != exit::OK {
+            let seq = report.findings.iter().find_map(|finding| finding.seq);
+            if !is_json {
+                summary::way_out(seq).iter().try_for_each(|line| show::line(line))?;
+            }
+            if let Some(seq) = seq {
+                compose::pass_on(&config.home.data, seq);
+            }
+        }
+        Ok(code)
     }
 
     /// Verifies a log that a newer one has replaced.

@@ -1,6 +1,6 @@
 //! The ledger of a home, and the first entries of a process.
 
-use super::reading::{NOTHING, check_readable, is_new};
+use super::reading::check_readable;
 use crate::cli::exit::{self, Fail};
 use crate::cli::show;
 use crate::config::{self, Config};
@@ -8,7 +8,7 @@ use crate::gate::{self, Rules};
 use crate::launcher::Report;
 use crate::ledger::payload::{ConfigLoadPayload, ConfigValue, StartPayload};
 use crate::ledger::{
-    Anchor, AppendError, Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Reader, Rotation,
+    Anchor, AppendError, Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Rotation,
 };
 use crate::secrets::Secrets;
 use crate::types::limits;
@@ -31,16 +31,6 @@ pub(in crate::cli) fn files(config: &Config) -> Files {
         },
         ..Files::below(&config.home.data)
     }
-}
-
-/// Opens the ledger for reading.
-pub(in crate::cli) fn reader(config: &Config) -> Result<Reader, Fail> {
-    check_readable(&config.home.data)?;
-    let files = files(config);
-    if is_new(&files) {
-        return Err(Fail::failed(NOTHING));
-    }
-    Reader::open(&files.ledger()).map_err(Fail::failed)
 }
 
 /// Opens the ledger for writing. Waits up to [`limits::LOCK_WAIT_MS_MAX`] for its lock.

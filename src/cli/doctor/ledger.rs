@@ -107,7 +107,12 @@ pub(super) fn verified(config: &Config, is_quick: bool, checks: &mut Checks) {
                 .and_then(|finding| finding.seq)
                 .map_or_else(String::new, |seq| format!("entry {seq}: "));
             let what = format!("{at}{}", found.map_or("not verified", |finding| finding.what.as_str()));
-            checks.fail("ledger", format!("{what}: run `par audit verify`"));
+            let show = found.and_then(|finding| finding.seq);
+            let show = show.map_or_else(String::new, |seq| {
+                compose::pass_on(&config.home.data, seq);
+                format!("`par audit show {seq}` shows what is stored; ")
+            });
+            checks.fail("ledger", format!("{what}: {show}{}", ledger::WAY_OUT));
         }
     }
 }

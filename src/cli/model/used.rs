@@ -27,7 +27,7 @@ pub(super) fn last_day(config: &Config) -> Result<BTreeMap<String, ModelUse>, Fa
     if compose::is_new(&files) {
         return Ok(used);
     }
-    let reader = compose::reader(config)?;
+    let reader = compose::HomeReader::open(config)?;
     let index = Index::reading(&files).ok();
     let filter = Filter::parse("kind:model.reply since:24h").map_err(Fail::failed)?;
     let mut next = Some(u64::MAX);

@@ -294,7 +294,7 @@ pub(in crate::cli) fn ruling_on(
 
 /// Makes the decision `seq` of the ledger again, under the rules on disk.
 fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fail> {
-    let reader = compose::reader(config)?;
+    let reader = compose::HomeReader::open(config)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
     if !(stored.header.is(Kind::CallDecision) || stored.header.is(Kind::ModelAsk)) {

@@ -112,7 +112,7 @@ impl NewPolicy {
             || format!("the classes are {}; `par tool list` shows the tools", classes.join(", ")),
             |close| format!("did you mean `{close}`?"),
         );
-        let why = disabled(config, may).unwrap_or_else(|| format!("no class or tool is named `{may}`"));
+        let why = disabled(&config.home, may).unwrap_or_else(|| format!("no class or tool is named `{may}`"));
         Err(Fail::usage(format!("`--may`: {why}: {mend}")))
     }
 

@@ -6,7 +6,7 @@ use crate::cli::progress::Progress;
 use crate::cli::{compose, show};
 use crate::config::{Config, Home};
 use crate::gate::Rules;
-use crate::ledger::Reader;
+use crate::ledger::{self, AppendError, Reader};
 use crate::rules::{self, Example, Flips, Replayed, RulesError};
 use crate::types::clock::Wall;
 use crate::types::text;
@@ -42,6 +42,11 @@ impl Replay {
         let progress = Progress::new();
         let replayed = replay.run(&readers, &|done, all| progress.update(done, all));
         drop(progress);
+        if let Some(seq) = readers.iter().find_map(Reader::met_damage) {
+            compose::pass_on(&config.home.data, seq);
+        }
+        let damage = readers.first().and_then(|reader| ledger::recorded_damage(reader).ok().flatten());
+        show::damage(damage.map(|of| AppendError::Damaged(Box::new(of)).to_string()).as_deref());
         let replayed = replayed
             .map_err(|e| Fail::new(exit::UNVERIFIED, format!("{e}: `par audit verify` shows every fault")))?;
         if is_json {

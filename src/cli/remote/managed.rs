@@ -3,7 +3,7 @@
 
 use crate::cli::exit::{self, Fail};
 use crate::config::Home;
-use crate::http::admin::{self, AdminError, FailureCode, Operation};
+use crate::http::admin::{self, AdminError, Operation};
 use crate::types::RunId;
 use serde_json::{Value, json};
 
@@ -34,8 +34,8 @@ fn ask(home: &Home, operation: Operation, asked: Value) -> Result<Value, Fail> {
         members.insert("op".to_owned(), operation.as_str().into());
     }
     admin::call(&home.data, &request).map_err(|error| match error {
-        AdminError::Failed(FailureCode::Invalid, why) => Fail::usage(why),
         AdminError::Refused(why) => Fail::new(exit::DENIED, why),
-        error => Fail::failed(error),
+        AdminError::NotRunning => Fail::failed(AdminError::NotRunning),
+        error => error.into(),
     })
 }

@@ -6,6 +6,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::progress::Busy;
 use crate::config::client_key;
 use crate::egress::{Client, Credential, EgressError, Endpoint, HttpRequest, Response};
+use crate::ledger::WAY_OUT;
 use crate::types::{Secret, limits, text};
 use serde_json::Value;
 use std::time::Duration;
@@ -113,6 +114,26 @@ impl Server {
             exit::WAITING,
             format!("the run goes on, at {place}: `par runs list` shows it, and `par runs show` its outcome"),
         )
+    }
+
+    /// What the server says of a damaged ledger, on which nothing runs; `None` if it reports none,
+    /// or does not answer.
+    pub(in crate::cli) fn damage(&self) -> Option<String> {
+        let endpoint = Endpoint::parse(&self.url, "/readyz").ok()?;
+        let ask = HttpRequest {
+            endpoint: &endpoint,
+            credential: None,
+            headers: &[],
+            body: None,
+            deadline: Duration::from_millis(limits::ADMIN_ANSWER_MS_MAX),
+        };
+        let answer = self.runtime.block_on(self.client.exchange(ask)).ok()?;
+        let body = String::from_utf8_lossy(&answer.body);
+        let state = body.strip_prefix("ledger_damaged\n")?.trim_end().strip_prefix("ledger: ")?;
+        let state = text::visible_line(text::prefix(state, limits::SHOWN_BYTES_MAX));
+        Some(format!(
+            "the ledger is damaged ({state}): nothing runs, and no answer, key or rule is taken; {WAY_OUT}"
+        ))
     }
 
     /// Requests `path`, with `POST` if there is a body. Blocking.

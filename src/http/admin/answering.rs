@@ -6,6 +6,7 @@ use super::words::{FailureCode, Operation};
 use crate::auth::{Admitted, Principal};
 use crate::gate::{Answer, AnswerError, Approval, Gate, State};
 use crate::ledger::AppendError;
+use crate::ledger::payload::LedgerDamagePayload;
 use crate::policy::{Door, Power};
 use crate::types::{ApprovalId, clock, limits};
 use serde_json::{Map, Value, json};
@@ -26,8 +27,9 @@ pub(super) async fn act(
             let (gate, by, id) = (reader.gate.clone(), reader.principal.clone(), approval.id.clone());
             let may = move || gate.check_answer(&by, Door::SOCKET, &id);
             let may = tokio::task::spawn_blocking(may).await.map_err(failed)?;
-            let may_not = may
-                .err()
+            // On a damaged ledger nobody's answer counts.
+            let may_not = room.agent.ledger().damage().map(of_damage).or(may.err());
+            let may_not = may_not
                 .map(|why| json!({ "code": FailureCode::from(&why).as_str(), "detail": why.to_string() }));
             Ok(json!({ "approval": approval, "may_not": may_not }))
         }
@@ -64,11 +66,15 @@ fn login(room: &Room, peer: &Admitted) -> Result<Value, Failure> {
     let principal = peer.answering().ok_or_else(refused)?;
     if let Some(damage) = room.agent.ledger().damage() {
         let why = format!("no approval can be answered: {}", AppendError::Damaged(Box::new(damage)));
-        return Err(Failure::new(FailureCode::Ledger, why));
+        return Err(Failure::new(FailureCode::LedgerDamaged, why));
     }
     room.agent.gate().holds(&principal, Power::Approve, Door::SOCKET)?;
     let code = room.links.mint(principal, clock::mono_us()).map_err(failed)?;
     Ok(json!({ "code": code.as_str(), "seconds": limits::LOGIN_LINK_MS_MAX / 1_000 }))
+}
+
+fn of_damage(damage: LedgerDamagePayload) -> AnswerError {
+    AnswerError::Ledger(AppendError::Damaged(Box::new(damage)))
 }
 
 /// Who reads approvals, and which.
@@ -102,6 +108,7 @@ async fn list(room: &Room, reader: &ApprovalReader, asked: &Map<String, Value>) 
     let after = asked.get("after").and_then(Value::as_u64).unwrap_or(0);
     let sight = reader.gate.sight(&reader.principal, Power::ApprovalRead, Door::SOCKET)?;
     let (ledger, reader) = (room.agent.ledger().clone(), reader.clone());
+    let damage = ledger.damage().map(|damage| AppendError::Damaged(Box::new(damage)).to_string());
     let page = move || {
         let page = Approval::list(&ledger, state, after, limits::PAGE_ITEMS, |owner| sight.sees(owner));
         page.map(|(items, next)| {
@@ -110,7 +117,7 @@ async fn list(room: &Room, reader: &ApprovalReader, asked: &Map<String, Value>) 
         })
     };
     let (items, next) = tokio::task::spawn_blocking(page).await.map_err(failed)??;
-    Ok(json!({ "items": items, "next": next }))
+    Ok(json!({ "items": items, "next": next, "damage": damage }))
 }
 
 async fn find(room: &Room, reader: &ApprovalReader, id: &ApprovalId) -> Result<Approval, Failure> {

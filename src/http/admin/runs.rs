@@ -87,6 +87,6 @@ impl From<RunListError> for Failure {
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
-        Self::new(FailureCode::Ledger, error.to_string())
+        Self::new((&error).into(), error.to_string())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::auth::KeyError;
 use crate::gate::AnswerError;
-use crate::ledger::RedactError;
+use crate::ledger::{AppendError, ReadError, RedactError};
 use crate::rules::ReloadError;
 
 /// An operation; the member `op` of a request.
@@ -104,8 +104,10 @@ pub enum FailureCode {
     Unknown,
     /// A key's row in state.db does not match the ledger.
     Mismatch,
-    /// An approval's row in state.db does not match the ledger.
+    /// An entry does not verify, or an approval's row in state.db does not match the ledger.
     Damaged,
+    /// The ledger is damaged, and the server is read-only.
+    LedgerDamaged,
     /// No such approval exists.
     NotFound,
     /// The requester of a call cannot approve it.
@@ -132,7 +134,7 @@ pub enum FailureCode {
 
 impl FailureCode {
     /// Every code.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Malformed,
         Self::Refused,
         Self::Forbidden,
@@ -141,6 +143,7 @@ impl FailureCode {
         Self::Unknown,
         Self::Mismatch,
         Self::Damaged,
+        Self::LedgerDamaged,
         Self::NotFound,
         Self::OwnRequest,
         Self::NotInGroup,
@@ -166,6 +169,7 @@ impl FailureCode {
             Self::Unknown => "unknown",
             Self::Mismatch => "mismatch",
             Self::Damaged => "damaged",
+            Self::LedgerDamaged => "ledger_damaged",
             Self::NotFound => "not_found",
             Self::OwnRequest => "own_request",
             Self::NotInGroup => "not_in_group",
@@ -187,6 +191,18 @@ impl FailureCode {
     }
 }
 
+impl From<&AppendError> for FailureCode {
+    fn from(error: &AppendError) -> Self {
+        if matches!(error, AppendError::Damaged(_)) { Self::LedgerDamaged } else { Self::Ledger }
+    }
+}
+
+impl From<&ReadError> for FailureCode {
+    fn from(error: &ReadError) -> Self {
+        if matches!(error, ReadError::Damaged(..)) { Self::Damaged } else { Self::Ledger }
+    }
+}
+
 impl From<&KeyError> for FailureCode {
     fn from(error: &KeyError) -> Self {
         match error {
@@ -194,7 +210,7 @@ impl From<&KeyError> for FailureCode {
             KeyError::Taken(_) => Self::Taken,
             KeyError::Unknown(_) => Self::Unknown,
             KeyError::Mismatch(_) => Self::Mismatch,
-            KeyError::Ledger(_) => Self::Ledger,
+            KeyError::Ledger(error) => error.into(),
             KeyError::DrawnTwice | KeyError::Failed(_) => Self::Failed,
         }
     }
@@ -213,7 +229,8 @@ impl From<&AnswerError> for FailureCode {
             AnswerError::Changed => Self::Changed,
             AnswerError::Invalid(..) => Self::Invalid,
             AnswerError::Mismatch(_) => Self::Damaged,
-            AnswerError::Ledger(_) | AnswerError::Read(_) => Self::Ledger,
+            AnswerError::Ledger(error) => error.into(),
+            AnswerError::Read(error) => error.into(),
         }
     }
 }
@@ -223,7 +240,8 @@ impl From<&RedactError> for FailureCode {
         match error {
             RedactError::Invalid(..) => Self::Invalid,
             RedactError::Kept(_) => Self::Kept,
-            RedactError::Read(_) | RedactError::Append(_) => Self::Ledger,
+            RedactError::Read(error) => error.into(),
+            RedactError::Append(error) => error.into(),
             RedactError::Failed(_) => Self::Failed,
         }
     }
@@ -234,7 +252,7 @@ impl From<&ReloadError> for FailureCode {
         match error {
             ReloadError::Rules(_) => Self::Rules,
             ReloadError::Launcher(_) | ReloadError::Keep(_) => Self::Failed,
-            ReloadError::Ledger(_) => Self::Ledger,
+            ReloadError::Ledger(error) => error.into(),
         }
     }
 }

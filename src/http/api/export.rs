@@ -6,7 +6,7 @@ use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::blocking::blocking;
 use crate::http::problem::{Code, Problem};
-use crate::ledger::{Export, ExportError, Filter, Format};
+use crate::ledger::{Export, ExportError, Filter, Format, Ledger};
 use crate::types::{Full, Share};
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
@@ -77,7 +77,8 @@ pub(in crate::http) async fn answer(
     .await?;
     let format = export.format();
     let (out, body) = Channel::new(2);
-    tokio::spawn(stream(export, out, place));
+    let ledger = app.agent.ledger().clone();
+    tokio::spawn(stream(ledger, export, out, place));
     let name = format!("attachment; filename=\"par-export.{}\"", format.as_str());
     let head = [(CONTENT_TYPE, format.media_type().to_owned()), (CONTENT_DISPOSITION, name)];
     Ok((head, Body::new(body)).into_response())
@@ -85,7 +86,7 @@ pub(in crate::http) async fn answer(
 
 /// Ends with the reader or with the export. If the ledger can no longer be read, the response is
 /// aborted, so that it cannot pass for complete.
-async fn stream(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: Share) {
+async fn stream(ledger: Ledger, mut export: Export, mut out: Sender<Bytes, ExportError>, _place: Share) {
     loop {
         let next = tokio::task::spawn_blocking(move || {
             let piece = export.piece();
@@ -93,6 +94,10 @@ async fn stream(mut export: Export, mut out: Sender<Bytes, ExportError>, _place:
         });
         let Ok((rest, piece)) = next.await else { return };
         export = rest;
+        // The export has a reader of its own.
+        if let Some(seq) = export.damaged().first() {
+            ledger.suspect(*seq);
+        }
         match piece {
             Ok(Some(piece)) => {
                 if out.send_data(Bytes::from(piece)).await.is_err() {

@@ -45,8 +45,9 @@ fn render(app: &App) -> String {
     }
     text.head("par_ledger_entries", "gauge", "Entries in the ledger.");
     text.sample("par_ledger_entries", &[], ledger.head().size);
-    text.head("par_ledger_obstacle", "gauge", "1 while entries cannot be written.");
-    text.sample("par_ledger_obstacle", &[], u8::from(ledger.obstacle().is_some()));
+    text.head("par_ledger_obstacle", "gauge", "1 while the entries of runs cannot be written.");
+    let is_stopped = ledger.obstacle().is_some() || ledger.damage().is_some();
+    text.sample("par_ledger_obstacle", &[], u8::from(is_stopped));
     text.chain(&ledger.chain());
     text.head("par_ledger_wal_bytes", "gauge", "Size of the write-ahead logs.");
     for (database, bytes) in ledger.files().log_bytes() {

@@ -61,7 +61,12 @@ impl Ledger {
     ) -> Result<u64, ExportError> {
         let size = self.head().size;
         let reader = Reader::open(&self.files().ledger()).map_err(ExportError::Store)?;
-        let seqs = select(&reader, filter, size)?;
+        let seqs = select(&reader, filter, size);
+        // The thread that verifies hears only of the ledger's own reader.
+        if let Some(seq) = reader.met_damage() {
+            self.suspect(seq);
+        }
+        let seqs = seqs?;
         let payload = ExportPayload {
             query: filter.to_string(),
             format: format.as_str().to_owned(),

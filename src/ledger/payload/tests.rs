@@ -301,19 +301,8 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
         Kind::KeyRevoke | Kind::ApprovalGrant | Kind::ApprovalRefuse | Kind::Export | Kind::Redaction => {
             vec![power()]
         }
-        Kind::RunRequest => vec![
-            ("runbook", members::<RequestedRunbook>()),
-            ("response_schema", members::<RequestedSchema>()),
-        ],
         Kind::ModelAsk => vec![("shadow", members::<ShadowDecision>())],
         Kind::CallForecast => vec![("script", members::<LoadedScript>())],
-        Kind::ModelReply => vec![
-            ("calls[]", members::<CallProposed>()),
-            ("parts[]", members::<RepliedPart>()),
-            ("parts[].opaque", members::<RepliedState>()),
-            ("sent", members::<SentForm>()),
-            ("unfit", members::<UnfitAnswer>()),
-        ],
         Kind::ModelError => vec![("sent", members::<SentForm>())],
         Kind::CallDecision => vec![
             ("beneath[]", members::<BeneathDecision>()),
@@ -337,6 +326,23 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
             ("shown.script", members::<ShownScript>()),
             ("shown.sandbox", members::<ShownSandbox>()),
             ("shown.taint[]", members::<TaintRange>()),
+        ],
+        _ => nested_of_runs(kind),
+    }
+}
+
+fn nested_of_runs(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
+    match kind {
+        Kind::RunRequest => vec![
+            ("runbook", members::<RequestedRunbook>()),
+            ("response_schema", members::<RequestedSchema>()),
+        ],
+        Kind::ModelReply => vec![
+            ("calls[]", members::<CallProposed>()),
+            ("parts[]", members::<RepliedPart>()),
+            ("parts[].opaque", members::<RepliedState>()),
+            ("sent", members::<SentForm>()),
+            ("unfit", members::<UnfitAnswer>()),
         ],
         Kind::RunReply => vec![
             ("steps[]", members::<Step>()),

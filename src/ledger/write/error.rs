@@ -11,7 +11,7 @@ use rusqlite::ErrorCode;
 use std::path::PathBuf;
 
 /// What to do about a damaged ledger, for messages.
-pub(in crate::ledger) const WAY_OUT: &str =
+pub const WAY_OUT: &str =
     "run `par audit verify`, then stop the server, if one runs, and run `par audit renew --reason …`";
 
 /// Why nothing was appended.
@@ -25,7 +25,7 @@ pub enum AppendError {
     Full,
     /// A verification found damage. Only what says so is appended until the log is renewed.
     #[error(
-        "the ledger is damaged{}: nothing runs and nothing else is recorded; {WAY_OUT}",
+        "the ledger is damaged{}: nothing runs, and no answer, key or rule is taken; {WAY_OUT}",
         .0.entry.map_or(String::new(), |seq| format!(" at entry {seq}"))
     )]
     Damaged(Box<LedgerDamagePayload>),

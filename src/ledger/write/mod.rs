@@ -40,7 +40,7 @@ mod succession;
 mod open;
 
 pub use counters::{CallOutcome, Tally};
-pub(super) use error::WAY_OUT;
+pub use error::WAY_OUT;
 pub use error::{AppendError, OpenError};
 pub use open::recorded_damage;
 pub(super) use open::{Opened, open};
