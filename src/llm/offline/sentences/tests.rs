@@ -148,7 +148,7 @@ fn a_sentence_about_a_tool_that_is_off_says_so() {
     assert_eq!(told("how is this server doing?", &["health_check"]), "health_check {}");
     assert_eq!(told("delete the logs", &TOOLS), "not understood");
     let of_commands = |sentence: &&super::Sentence| matches!(sentence.means, Meaning::Command(_));
-    assert_eq!(sentences().filter(of_commands).count(), 3);
+    assert_eq!(sentences().filter(of_commands).count(), 4);
     // With the tool, the same sentence is a call.
     assert_eq!(told("who was denied?", &["who_was_denied"]), "who_was_denied {}");
     assert!(told("who was denied?", &TOOLS).contains("par audit show decision:deny"));
