@@ -114,6 +114,8 @@ async fn permit((gate, principal): &Asker, sink: &ModelSink) -> ModelPermit {
         source_ip: None,
         channel: Channel::Cli,
         message: "",
+        sources: None,
+        ceiling: &par::types::Ceiling::OPEN,
         said: None,
     };
     let ask = ModelAsk {

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`types`] | ids, digests, strict JSON, limits; the only clock |
 //! | [`call`] | plain values that launcher and gate share |
+//! | [`provenance`] | where the values of a call's arguments were found |
 //! | [`secrets`] | replacement of named secrets; the only source of [`secrets::Clean`] |
 //! | [`config`] | settings: flag > environment > file > default; the only reader of the environment |
 //! | [`tools`] | manifests, schema, builtin tools; the only source of [`tools::ValidCall`] |
@@ -44,6 +45,7 @@ pub mod launcher;
 pub mod ledger;
 pub mod llm;
 pub mod policy;
+pub mod provenance;
 pub mod rules;
 pub mod runbooks;
 pub mod sandbox;

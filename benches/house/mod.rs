@@ -187,6 +187,8 @@ impl Caller {
             source_ip: None,
             channel: par::types::Channel::Cli,
             message: "",
+            sources: None,
+            ceiling: &par::types::Ceiling::OPEN,
             said: None,
         };
         let (id, tool) = ("call_1".to_owned(), tool.to_owned());

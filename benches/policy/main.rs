@@ -141,6 +141,8 @@ fn denied(bundle: &Bundle, catalog: &Catalog) {
         source_ip: None,
         channel: Channel::Http,
         counts: Counts::default(),
+        origins: None,
+        is_chosen: false,
     };
     assert!(matches!(bundle.decide(&question).answer, Ruling::Deny { .. }));
     assert!(bundle.nearest(&question).is_some());

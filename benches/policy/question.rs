@@ -42,6 +42,8 @@ pub fn whole(bundle: &Bundle, catalog: &Catalog) -> ([Duration; 3], Value) {
         source_ip: None,
         channel: par::types::Channel::Http,
         counts: Counts::default(),
+        origins: None,
+        is_chosen: false,
     });
     let decided = start.elapsed();
     black_box(Digest::sha256(canonical(&verdict.request).expect("canonical").as_bytes()));

@@ -45,6 +45,10 @@ pub(super) fn shown(
         script,
         risk: manifest.risk.as_str().to_owned(),
         sandbox: sandbox(manifest, subject),
+        from: context
+            .origins(&pending.valid)
+            .map(|found| found.members().clone())
+            .filter(|all| !all.is_empty()),
         taint: ranges(&context.session.tainted_by),
     })
 }
@@ -173,6 +177,8 @@ impl Gate {
         let Some(subject) = subject(exact) else { return false };
         let now = shown(context, pending, &subject, self.secrets());
         let now = now.map(|now| if before.summary.is_some() { now } else { as_before(now, pending) });
+        // Earlier versions did not show where arguments came from.
+        let now = now.map(|now| if before.from.is_some() { now } else { ShownCall { from: None, ..now } });
         now.as_ref() == Some(before)
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::auth::Principal;
 use crate::policy::Session;
-use crate::types::{Channel, RunId, SessionId};
+use crate::provenance::{ArgumentOrigins, SourceTexts};
+use crate::tools::ValidCall;
+use crate::types::{Ceiling, Channel, RunId, SessionId};
 use std::net::IpAddr;
 
 /// The requester of calls, and the run that they belong to.
@@ -22,6 +24,25 @@ pub struct CallContext<'a> {
     pub channel: Channel,
     /// The message that began the run, without secrets.
     pub message: &'a str,
+    /// What the run was given; `None` if that is not known.
+    pub sources: Option<&'a SourceTexts>,
+    /// What the run's request and its key make of the tools.
+    pub ceiling: &'a Ceiling,
     /// What the model wrote next to the call.
     pub said: Option<&'a str>,
+}
+
+impl CallContext<'_> {
+    /// Where the sensitive arguments of `valid` were found.
+    pub(super) fn origins(&self, valid: &ValidCall) -> Option<ArgumentOrigins> {
+        let sensitive = &valid.manifest().sensitive;
+        let each = sensitive.iter().map(|one| (one.name.as_str(), one.pointer.as_str()));
+        self.sources.map(|sources| ArgumentOrigins::find(sources, each, valid.arguments()))
+    }
+
+    /// Whether a person limited the run to some tools and named `tool`.
+    pub(super) fn is_chosen(&self, tool: &str) -> bool {
+        let is_named = self.ceiling.names().is_some_and(|names| names.contains(tool));
+        is_named && self.channel.is_typed()
+    }
 }

@@ -17,6 +17,7 @@ use crate::auth::Principal;
 use crate::call::{Exclusion, Object, Prepared};
 use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, LoadedScript, NearestRule};
 use crate::policy::{self, Approved, Counts, Evaluation, Question, Ruling, Session, Shadow};
+use crate::provenance::ArgumentOrigins;
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
 use crate::types::{CallId, Decision, Digest, RefusalClass, limits, text};
@@ -37,11 +38,12 @@ struct QuestionFacts<'a> {
     pending: &'a Pending,
     now_us: u64,
     counts: Counts,
+    origins: Option<ArgumentOrigins>,
 }
 
 impl QuestionFacts<'_> {
     fn question<'a>(&'a self, approved: Approved<'a>, resource: &'a policy::Resource) -> Question<'a> {
-        let Self { context, pending, now_us, counts } = *self;
+        let Self { context, pending, now_us, counts, .. } = *self;
         Question {
             subject: context.principal.subject(),
             session: context.session,
@@ -53,6 +55,8 @@ impl QuestionFacts<'_> {
             source_ip: context.source_ip,
             channel: context.channel,
             counts,
+            origins: self.origins.as_ref(),
+            is_chosen: context.is_chosen(&pending.manifest().name),
         }
     }
 
@@ -114,7 +118,8 @@ impl Gate {
         // Held until the call is counted, so that the next decision sees it.
         let mut turn = self.counters.turn();
         let counts = turn.counts(tool, now_us);
-        let facts = QuestionFacts { context, pending: &pending, now_us, counts };
+        let origins = context.origins(&pending.valid);
+        let facts = QuestionFacts { context, pending: &pending, now_us, counts, origins };
         let ask_about = |approved: Approved<'_>, resource: &policy::Resource| {
             pending.rules.bundle.decide(&facts.question(approved, resource))
         };
@@ -192,7 +197,8 @@ impl Gate {
     ) -> Decided {
         let now_us = Wall::now().0;
         let counts = self.counters.turn().counts(&pending.manifest().name, now_us);
-        let facts = QuestionFacts { context, pending: &pending, now_us, counts };
+        let origins = context.origins(&pending.valid);
+        let facts = QuestionFacts { context, pending: &pending, now_us, counts, origins };
         let resource = by_name(&pending).and_then(Result::ok).filter(|_| !pending.is_stale());
         let ruled = resource.as_ref().map(|resource| {
             let asked = facts.question(Approved::No, resource);

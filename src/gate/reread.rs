@@ -56,6 +56,8 @@ impl Gate {
                 source_ip: context.source_ip,
                 channel: context.channel,
                 counts: Counts::default(),
+                origins: None,
+                is_chosen: false,
             })
         };
         if matches!(ask(&resource).answer, Ruling::Deny { .. }) {

@@ -38,6 +38,16 @@ impl Channel {
         Self::Delegate,
     ];
 
+    /// Whether a person types the message of a run that comes in here. Elsewhere another program,
+    /// another run or a stored text may have written it.
+    #[must_use]
+    pub fn is_typed(self) -> bool {
+        match self {
+            Self::Http | Self::Page | Self::Cli => true,
+            Self::Mcp | Self::Telegram | Self::Hook | Self::Task | Self::Delegate => false,
+        }
+    }
+
     /// The word in policies and on the ledger.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -254,6 +254,12 @@ pub const ANCHOR_AGE_MS_MAX: u64 = 4 * 3_600_000;
 pub const WITNESS_MS_MAX: u64 = 30_000;
 /// The canonical arguments of one call, in bytes.
 pub const ARGUMENTS_BYTES_MAX: usize = 64 << 10;
+/// Text of one run in which values of arguments are looked up, in bytes of its two forms.
+pub const PROVENANCE_BYTES_MAX: usize = 1 << 20;
+/// Values of one call that are looked up.
+pub const PROVENANCE_VALUES_MAX: usize = 64;
+/// Sensitive arguments of one tool.
+pub const SENSITIVE_ARGUMENTS_MAX: usize = 16;
 /// Largest `maxLength` of a text argument that policies see in full, in characters; for a longer
 /// one they see its length and digest.
 pub const TEXT_CHARS_MAX: u64 = 4_096;

@@ -17,6 +17,7 @@
 //! * `ceiling`: the only tools that a run may use.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
+//! * `found_in`: where the value of an argument was found.
 //! * `shares`: a semaphore with a bound for each key.
 //! * `laws`: the number of cases for property tests. `version`: the version of this program.
 
@@ -25,6 +26,7 @@ pub mod channel;
 mod ceiling;
 pub mod limits;
 pub mod text;
+mod found_in;
 pub mod clock;
 pub mod digest;
 pub mod host;
@@ -45,6 +47,7 @@ pub(crate) mod laws;
 pub use ceiling::Ceiling;
 pub use channel::Channel;
 pub use digest::Digest;
+pub use found_in::{FoundIn, told_origins};
 pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use labels::{DataLabels, Labelled, UNTRUSTED};

@@ -108,6 +108,8 @@ fn table() -> String {
                         source_ip: None,
                         channel: par::types::Channel::Http,
                         counts: Counts::default(),
+                        origins: None,
+                        is_chosen: false,
                     });
                     words(&verdict.answer)
                 };

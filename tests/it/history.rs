@@ -122,6 +122,8 @@ fn decision(
         source_ip: None,
         channel: par::types::Channel::Http,
         counts: Counts { calls_hour: at as i64 % 9, ..Counts::default() },
+        origins: None,
+        is_chosen: false,
     });
     let mut payload = json!({ "arguments": arguments, "proposed_id": "", "request": verdict.request });
     if !verdict.answer.errors().is_empty() {

@@ -97,6 +97,7 @@ mod damage;
 mod anchor;
 mod forge;
 mod history;
+mod origins;
 // Files of a group of the host are read by the tools that are in it.
 mod rights;
 // Scripts as tools deploy, roll back, and stay in their folder.

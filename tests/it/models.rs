@@ -354,7 +354,7 @@ fn config_check_asks_for_no_key_where_the_file_says_none() {
     let home = crate::support::TestHome::init();
     let model = |key: &str| {
         home.configure(&format!(
-            "[llm]\nuse = [\"own\"]\n[models.own]\nwire = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n{key}"
+            "[llm]\nuse = [\"own\"]\n[models.own]\nwire = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n{key}{LOGS}"
         ));
         let output = home.par(&["config", "check"]);
         crate::support::text(&output.stdout) + &crate::support::text(&output.stderr)

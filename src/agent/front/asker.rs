@@ -4,7 +4,7 @@ use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::gate::CallContext;
 use crate::policy::{Door, Session};
-use crate::types::{Channel, RunId, SessionId};
+use crate::types::{Ceiling, Channel, RunId, SessionId};
 
 /// The caller of a tool that runs in the front, with its run and what its session has read.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ impl FrontAsker {
             source_ip: self.door.source_ip,
             channel: self.channel,
             message: "",
+            sources: None,
+            ceiling: &Ceiling::OPEN,
             said: None,
         }
     }

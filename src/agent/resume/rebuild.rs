@@ -17,6 +17,7 @@ use crate::ledger::payload::{
 use crate::ledger::{Header, Kind, Ledger, Payload, ReadError, Stored};
 use crate::llm::{Conversation, ModelReply, Stop};
 use crate::policy::{Door, Via};
+use crate::provenance::SourceTexts;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{Channel, DataLabels, Digest, Labelled, ModelSink, RunId, SessionId, limits};
@@ -110,9 +111,11 @@ fn begun(
     };
     let system = system_prompt(agent.ledger(), first, asked.system_sha256)?;
     let mut conversation = Conversation::new(Labelled::trusted(system));
+    let mut sources = SourceTexts::new();
     if let Some(runbook) = asked.runbook.clone() {
         // The text that the model had, whatever its file says now.
         let runbook = agent.secrets().clean(run::recalled_runbook(runbook));
+        sources.add_trusted(&runbook.text);
         conversation.give(Labelled::trusted(runbook));
     }
     let asked_for = agent.secrets().clean(asked.message.clone());
@@ -127,6 +130,7 @@ fn begun(
     };
     // Labelled as recorded: the request came before everything else that the run read.
     let labels = request.header.labels().unwrap_or_else(DataLabels::untrusted);
+    run::put_message(&mut sources, channel, &message, &labels);
     conversation.push_user(Labelled::new(asked_for, labels));
     // The key's share of the ceiling is in the record.
     let session = agent.session(session_id.as_str(), calls_max, &asked.ceiling);
@@ -140,6 +144,7 @@ fn begun(
             channel,
             message,
             schema,
+            sources,
         },
         first,
         conversation,
@@ -252,7 +257,8 @@ impl Rebuilding<'_> {
                 Some(known) => {
                     recalled.steps.push(views::step(&known.record));
                     recalled.begun.session.calls_used += 1;
-                    run::taint(&mut recalled.begun.session, &known.record);
+                    let Begun { session, sources, .. } = &mut recalled.begun;
+                    run::take_in(session, sources, &known.record);
                     match known.recall {
                         Recall::Settled(result) => PartState::Settled(result),
                         Recall::Again(asked) => PartState::Again(asked),

@@ -10,7 +10,9 @@ use crate::call::{End, Execution, Held, Object, Prepared};
 use crate::gate::{Asked, CallContext, CallRecord, Decided, Outcome, Pending, Permit, Running};
 use crate::ledger::{AppendError, Draft};
 use crate::policy::{Session, TaintSource};
+use crate::provenance::SourceTexts;
 use crate::tools::{Class, ProposedCall};
+use crate::types::{Channel, DataLabels};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,7 +88,7 @@ impl RunWalk<'_> {
         }
         for record in steps.values() {
             self.put_step(record);
-            taint(&mut self.session, record);
+            take_in(&mut self.session, &mut self.sources, record);
         }
         Ok(())
     }
@@ -170,9 +172,25 @@ pub(super) fn is_read(agent: &Agent, tool: &str) -> bool {
     agent.gate().rules().catalog.find(tool).is_none_or(|manifest| manifest.class == Class::Read)
 }
 
-/// Taints the session after a result that the model reads.
-pub(in crate::agent) fn taint(session: &mut Session, record: &CallRecord) {
+/// Where the words of the message are from: a person's own, unless a program may have written them
+/// or they are labelled.
+pub(in crate::agent) fn put_message(
+    sources: &mut SourceTexts,
+    channel: Channel,
+    message: &str,
+    labels: &DataLabels,
+) {
+    if channel.is_typed() && !labels.is_tainted() {
+        sources.add_message(message);
+    } else {
+        sources.add_untrusted(message);
+    }
+}
+
+/// What the session has read after a result that the model reads.
+pub(in crate::agent) fn take_in(session: &mut Session, sources: &mut SourceTexts, record: &CallRecord) {
     let Some(result) = record.result_seq else { return };
+    sources.add_result(&record.result, !record.labels.is_tainted());
     *session = session.after(&record.labels);
     if !record.labels.is_tainted() {
         return;

@@ -35,7 +35,7 @@ mod asking;
 mod fallback;
 mod walk;
 
-pub(super) use calls::taint;
+pub(super) use calls::{put_message, take_in};
 pub(super) use entries::{recalled_parts, recalled_runbook};
 pub(super) use held::with_schema;
 pub use prompt::SYSTEM;

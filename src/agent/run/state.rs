@@ -12,6 +12,7 @@ use crate::gate::{AskOutcome, CallContext};
 use crate::ledger::Receipt;
 use crate::llm::{Conversation, ModelReply, Provider, ToolOffer};
 use crate::policy::{Door, Session};
+use crate::provenance::SourceTexts;
 use crate::tools::Manifest;
 use crate::types::{Ceiling, Channel, Digest, Labelled, RunId, SessionId, clock, limits};
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub(super) struct RunWalk<'a> {
     pub(super) session_id: SessionId,
     pub(super) session: Session,
     pub(super) ceiling: Ceiling,
+    /// What the model has been given, to look up where arguments come from.
+    pub(super) sources: SourceTexts,
     /// The tools last offered to the model.
     pub(super) offers: Vec<ToolOffer>,
     /// The bundle under which they were offered.
@@ -75,7 +78,7 @@ impl<'a> RunWalk<'a> {
         provider: Arc<dyn Provider>,
         begun: Begun,
     ) -> Self {
-        let Begun { run, session_id, session, ceiling, door, channel, message, schema } = begun;
+        let Begun { run, session_id, session, ceiling, door, channel, message, schema, sources } = begun;
         let (offers_policy, offers) = offers(agent, principal, &session);
         RunWalk {
             agent,
@@ -98,6 +101,7 @@ impl<'a> RunWalk<'a> {
             unrecorded: None,
             session,
             ceiling,
+            sources,
             // Text of this program.
             conversation: Conversation::new(Labelled::trusted(prompt::SYSTEM.to_owned())),
             cleared: None,
@@ -154,6 +158,8 @@ impl<'a> RunWalk<'a> {
             source_ip: self.door.source_ip,
             channel: self.channel,
             message: &self.message,
+            sources: Some(&self.sources),
+            ceiling: &self.ceiling,
             said: self.said.as_deref(),
         }
     }

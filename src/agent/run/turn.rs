@@ -6,6 +6,7 @@ use crate::gate::{Asked, ToolResult};
 use crate::ledger::Draft;
 use crate::llm::{Conversation, ModelReply};
 use crate::policy::{Door, Session};
+use crate::provenance::SourceTexts;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 use crate::types::{Ceiling, Channel, Labelled, RunId, SessionId};
@@ -22,6 +23,8 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) channel: Channel,
     /// The message that began it, without secrets.
     pub(in crate::agent) message: String,
+    /// What the model has been given.
+    pub(in crate::agent) sources: SourceTexts,
     /// The schema that the answer is held to.
     pub(in crate::agent) schema: Option<AnswerSchema>,
 }

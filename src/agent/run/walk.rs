@@ -1,6 +1,6 @@
 //! The walk of one run, from its request to its reply.
 
-use super::calls::{groups, is_read};
+use super::calls::{groups, is_read, put_message};
 use super::ending::WalkEnd;
 use super::fallback::Answered;
 use super::held::asked_for;
@@ -14,9 +14,10 @@ use crate::auth::Principal;
 use crate::ledger::{AppendError, Receipt};
 use crate::llm::{ModelReply, Proposer, Provider};
 use crate::policy::Door;
+use crate::provenance::SourceTexts;
 use crate::runbooks::GivenRunbook;
 use crate::secrets::Clean;
-use crate::types::{Channel, Labelled, RunId, SessionId, clock, limits};
+use crate::types::{DataLabels, Labelled, RunId, SessionId, clock, limits};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -33,8 +34,8 @@ pub(in crate::agent) async fn walk(
     let ceiling = request.tools.and(principal.ceiling());
     let session = agent.session(session_id.as_str(), calls_max, &ceiling);
     let channel = door.channel();
-    let message = String::new();
-    let begun = Begun { run, session_id, session, ceiling, door, channel, message, schema };
+    let (message, sources) = (String::new(), SourceTexts::new());
+    let begun = Begun { run, session_id, session, ceiling, door, channel, message, schema, sources };
     let mut walk = RunWalk::new(agent, principal, provider, begun);
     let ended = walk.begin(request).await;
     walk.recorded(ended)
@@ -81,7 +82,9 @@ impl RunWalk<'_> {
         self.tools_recorded = self.shown_tools();
         if let Some(runbook) = self.chosen_runbook() {
             // The operator's own words.
-            self.conversation.give(Labelled::trusted(self.agent.secrets().clean(runbook)));
+            let runbook = self.agent.secrets().clean(runbook);
+            self.sources.add_trusted(&runbook.text);
+            self.conversation.give(Labelled::trusted(runbook));
         }
         let before = vec![self.request_draft(&message)];
         let asked = asked_for(&message, self.schema.as_ref(), self.agent.secrets());
@@ -92,6 +95,7 @@ impl RunWalk<'_> {
         self.agent.report(|| RunNews::Begun(RunBegun { run, session, seq: self.first }));
         self.cleared = cleared;
         // A person's own words.
+        put_message(&mut self.sources, self.channel, &message, &DataLabels::default());
         self.conversation.push_user(Labelled::trusted(asked));
         match self.go(None).await {
             // Nothing was decided, so nothing runs. The end of the run is written as soon as there
@@ -104,10 +108,7 @@ impl RunWalk<'_> {
     /// The runbook that the message chooses, if a person typed it. What another program or another
     /// run passes on chooses none.
     fn chosen_runbook(&self) -> Option<GivenRunbook> {
-        let is_typed = match self.channel {
-            Channel::Http | Channel::Page | Channel::Cli => true,
-            Channel::Mcp | Channel::Telegram | Channel::Hook | Channel::Task | Channel::Delegate => false,
-        };
+        let is_typed = self.channel.is_typed();
         let is_call = self.provider.proposer() == Proposer::Person;
         let rules = self.agent.gate().rules();
         rules.bundle.runbooks().chosen(&self.message).filter(|_| is_typed && !is_call)

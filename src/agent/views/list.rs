@@ -137,7 +137,7 @@ pub fn list(
     let (found, covered) = if query.filter.is_empty() {
         (all(ledger, query, &mut sees)?, None)
     } else if let Some(run) = only_run(&query.filter) {
-        // Where an entry is damaged, the index may lack the lines of intact runs; state.db has them.
+        // After damage, lines of intact runs may be missing in the index; state.db has them.
         let found = of_state(ledger, run)?.filter(|run| is_asked(query, run) && sees(&run.owner));
         (found.into_iter().collect(), Some(ledger.head().size))
     } else {

@@ -9,7 +9,7 @@ use super::words::whole;
 use crate::cli::table::{Screen, fold, told};
 use crate::gate::describe_content;
 use crate::types::clock::Wall;
-use crate::types::text;
+use crate::types::{text, told_origins};
 use serde_json::Value;
 
 /// The beginning of each line of a text.
@@ -53,11 +53,12 @@ const TIMES: [&str; 2] = ["asked", "expires"];
 type Lines = fn(&Value) -> Vec<String>;
 
 /// After these names come the parts that have lines of their own.
-const AFTER: [(&str, Lines); 3] = [("on", object_lines), ("sandbox", why_lines), ("reason", read_lines)];
+const AFTER: [(&str, Lines); 4] =
+    [("arguments", origin_lines), ("on", object_lines), ("sandbox", why_lines), ("reason", read_lines)];
 /// Members that those parts show, or that identify the request and say nothing to a person.
 const ELSEWHERE: [&str; 6] = ["resource", "why", "tainted_by", "session", "call", "confirm"];
 /// The same, of the members of `shown`.
-const SHOWN_ELSEWHERE: [&str; 1] = ["taint"];
+const SHOWN_ELSEWHERE: [&str; 2] = ["from", "taint"];
 
 /// Lines of a text that a short card shows: so many at its start, and so many at its end.
 const TEXT_HEAD: usize = 10;
@@ -190,6 +191,12 @@ fn line(name: &str, words: &str) -> String {
     format!("{name:<NAME_CHARS$} {words}").trim_end().to_owned()
 }
 
+/// Where the sensitive arguments were found.
+fn origin_lines(approval: &Value) -> Vec<String> {
+    let told = approval.pointer("/shown/from").and_then(told_origins);
+    told.map(|told| line("from", &told)).into_iter().collect()
+}
+
 /// The content that the call is given, and what it leaves out.
 fn object_lines(approval: &Value) -> Vec<String> {
     let content = approval.get("resource").and_then(describe_content);
@@ -263,6 +270,7 @@ mod tests {
                 "arguments": {"project": "demo"}, "resource": {"id": "demo", "exclusions": [{"canonical": "/x"}]},
                 "shown": {"question": "May demo 1.0.0 go live?", "script": {"name": "deploy.sh", "text": "one\ntwo\n"},
                     "sandbox": {"write": ["/srv"]}, "of_later": "a new fact",
+                    "from": {"project": "message", "version": "untrusted"},
                     "taint": [{"tool": "read_file", "resource": "/var/log/x", "first": 5, "newest": 7, "count": 2}]},
                 "why": [{"policy": "p", "origin": "f:1", "advice": "ask"}], "groups": ["release"],
                 "confirm": false,
@@ -278,6 +286,7 @@ mod tests {
              question   May demo 1.0.0 go live?\n\
              tool       deploy\n\
              arguments  {\"project\":\"demo\"}\n\
+             from       `project`: from the message; `version`: from an untrusted result\n\
              on         demo\n\
              leaves out /x\n\
              script name deploy.sh\n\

@@ -75,6 +75,8 @@ impl PathQuestion<'_> {
             source_ip: None,
             channel: Channel::Http,
             counts: Counts::default(),
+            origins: None,
+            is_chosen: false,
         };
         self.rules.bundle.decide(&question).answer
     }

@@ -17,7 +17,7 @@ use crate::policy::{
 };
 use crate::runbooks::WrittenCall;
 use crate::tools::ProposedCall;
-use crate::types::{KeyId, clock::Wall, limits, text};
+use crate::types::{KeyId, clock::Wall, limits, text, told_origins};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -61,6 +61,8 @@ struct Explanation {
     about: String,
     /// The limit of this answer, as a clause after the resource.
     caveat: &'static str,
+    /// Where the sensitive arguments were found, on one line; `None` if the tool names none.
+    origins: Option<String>,
     /// The recorded decision, if the question comes from the ledger.
     recorded: Option<RecordedDecision>,
     /// The command that writes a rule for exactly this call, if only a permit is missing.
@@ -164,6 +166,7 @@ impl Explain {
             } else {
                 ""
             },
+            origins: None,
             recorded: None,
             permit: None,
             outside: None,
@@ -194,6 +197,8 @@ impl Explain {
             source_ip: self.from,
             channel: crate::types::Channel::Http,
             counts: counts(config, &self.tool)?,
+            origins: None,
+            is_chosen: false,
         };
         let (answer, considered) = (rules.bundle.decide(&question).answer, rules.bundle.explain(&question));
         let is_open = lead::lacks_permit(&answer, &considered, |policy| rules.bundle.asks(policy));
@@ -206,6 +211,7 @@ impl Explain {
             considered,
             about: resource_text(&resource),
             caveat: ", as the first call of a run; the sandbox checks the resource again when the call runs",
+            origins: None,
             recorded: None,
         })
     }
@@ -238,6 +244,7 @@ impl Explain {
             considered: rules.bundle.explain_ask(&asked),
             about: format!("Sink {} at {}", sink.id(), sink.host),
             caveat: ", before the first call of a run",
+            origins: None,
             recorded: None,
             permit: None,
             outside: None,
@@ -336,6 +343,7 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
         considered,
         about: format!("{} {}", words("/resource/type").trim_start_matches("PAR::"), words("/resource/id")),
         caveat: "",
+        origins: request.pointer("/context/from").and_then(told_origins),
         recorded: Some(RecordedDecision {
             seq,
             decision: stored.header.str("decision").unwrap_or_default().to_owned(),
@@ -381,6 +389,9 @@ impl Explanation {
             return words(&screen, &format!("  decided for {about}{}", self.caveat));
         };
         words(&screen, &format!("  decided for {about}, as recorded in entry {}", then.seq))?;
+        if let Some(origins) = &self.origins {
+            words(&screen, &format!("  {origins}"))?;
+        }
         let by = if then.policies.is_empty() { "default".to_owned() } else { then.policies.join(", ") };
         words(&screen, &format!("  recorded: {} by {by}", then.decision))?;
         if then.policy != then.now {
@@ -421,6 +432,7 @@ impl Explanation {
             "considered": listed.collect::<Vec<_>>(),
             "nearest": nearest(&self.considered).map(|one| &one.policy),
             "permit": self.permit,
+            "from": self.origins,
             "recorded": then,
         })
     }

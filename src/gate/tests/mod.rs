@@ -99,6 +99,8 @@ impl Bench {
             source_ip: None,
             channel: crate::types::Channel::Cli,
             message: "look at the log",
+            sources: None,
+            ceiling: &crate::types::Ceiling::OPEN,
             said: None,
         }
     }

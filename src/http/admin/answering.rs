@@ -27,7 +27,7 @@ pub(super) async fn act(
             let (gate, by, id) = (reader.gate.clone(), reader.principal.clone(), approval.id.clone());
             let may = move || gate.check_answer(&by, Door::SOCKET, &id);
             let may = tokio::task::spawn_blocking(may).await.map_err(failed)?;
-            // On a damaged ledger nobody's answer counts.
+            // On a damaged ledger no answer counts.
             let may_not = room.agent.ledger().damage().map(of_damage).or(may.err());
             let may_not = may_not
                 .map(|why| json!({ "code": FailureCode::from(&why).as_str(), "detail": why.to_string() }));

@@ -8,7 +8,7 @@ use super::page::block;
 use super::visitor::Visitor;
 use crate::gate::{Approval, describe_content};
 use crate::policy::Power;
-use crate::types::limits;
+use crate::types::{limits, told_origins};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -89,6 +89,9 @@ fn call(approval: &Approval, all: &Value, shown: &Value, risk: Option<&str>) -> 
             }
             p { "Arguments, proposed by the model:" }
             (block(&arguments, ARGUMENTS_BYTES_MAX, "Arguments"))
+            @if let Some(from) = shown.get("from").and_then(told_origins) {
+                p { (format::line(&from, OBJECT_CHARS_MAX)) }
+            }
             @if let Some(words) = script.and_then(|script| text(script, "text")) {
                 details {
                     summary { "The script" }

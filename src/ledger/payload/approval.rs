@@ -4,7 +4,7 @@ use super::call::{Excluded, ObjectFound};
 use super::form::nullable;
 use super::power::PowerUsed;
 use crate::ledger::entry::{Kind, Payload};
-use crate::types::{ApprovalId, Channel, Digest};
+use crate::types::{ApprovalId, Channel, Digest, FoundIn};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,6 +73,10 @@ pub struct ShownCall {
     pub risk: String,
     /// What the manifest grants.
     pub sandbox: ShownSandbox,
+    /// Where each sensitive argument of the call was found: name → place. Absent if the tool has
+    /// none, and from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<BTreeMap<String, FoundIn>>,
     /// Every source of untrusted text that the run had read, in the order of its first result.
     pub taint: Vec<TaintRange>,
 }

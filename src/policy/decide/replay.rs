@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// The request of a decision as it is on the ledger, for any bundle to decide.
 #[derive(Clone, Debug)]
-pub struct RecordedRequest(Built);
+pub struct RecordedRequest(pub(in crate::policy) Built);
 
 /// Why a recorded request has no form that this program records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,7 +163,7 @@ impl Bundle {
     /// match this bundle's schema, the answer is a deny.
     #[must_use]
     pub fn decide_other(&self, recorded: &RecordedRequest) -> RepeatedDecision {
-        let filled = recorded.0.filled().map(RecordedRequest);
+        let filled = recorded.0.filled(self.sensitive.get(recorded.tool())).map(RecordedRequest);
         let recorded = filled.as_ref().unwrap_or(recorded);
         let again = match recorded.0.cedar_checked(&self.schema) {
             Ok(_) => self.decide_again(recorded),
@@ -188,7 +188,7 @@ impl Bundle {
     ) -> Result<(Ruling, Vec<Considered>), RecordedError> {
         let recorded = RecordedRequest::read(request)?;
         let tool = recorded.tool();
-        let filled = recorded.0.filled();
+        let filled = recorded.0.filled(self.sensitive.get(tool));
         let asked = filled.as_ref().unwrap_or(&recorded.0).cedar_checked(&self.schema);
         let considered = match catalog.find(tool) {
             Some(manifest) => self.consider_each(tool, manifest.class, asked),

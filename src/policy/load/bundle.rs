@@ -14,7 +14,7 @@ use super::parse::{Parsed, parse, parse_all};
 use super::paths::named_paths;
 use super::powers;
 use super::recipe::Recipe;
-use super::schema::{BASE, schema, schema_json};
+use super::schema::{BASE, schema, schema_json, sensitive};
 use super::slice::Slices;
 use super::suite::file::Suite;
 use super::validate;
@@ -38,6 +38,8 @@ pub struct Bundle {
     /// policy is in shadow mode.
     pub(in crate::policy) with_shadow: Option<(PolicySet, Slices)>,
     pub(in crate::policy) schema: Schema,
+    /// The sensitive arguments of each tool, by its name.
+    pub(in crate::policy) sensitive: BTreeMap<String, BTreeSet<String>>,
     pub(in crate::policy) actions: Actions,
     pub(in crate::policy) slices: Slices,
     pub(in crate::policy) origins: BTreeMap<String, Origin>,
@@ -81,7 +83,8 @@ impl Bundle {
         let own = own?;
         let recipe = Recipe::new(sources, catalog, BASE, schema_json.to_string(), own);
         let made = |reason: String| vec![whole("policies", reason)];
-        let mut bundle = Self::put_together(recipe, set, schema, origins).map_err(made)?;
+        let mut bundle =
+            Self::put_together(recipe, set, (schema, sensitive(&schema_json)), origins).map_err(made)?;
         bundle.named = named;
         bundle.slices = Slices::new(&bundle.set, catalog);
         bundle.offer_index = OfferIndex::new(&bundle.set, catalog);
@@ -117,7 +120,7 @@ impl Bundle {
             None => built_in::first(&set, &tools)?,
         };
         built_in::add(&mut set, &own)?;
-        let bundle = Self::put_together(recipe, set, schema, origins)?;
+        let bundle = Self::put_together(recipe, set, (schema, sensitive(&tools)), origins)?;
         let digest = labelled(bundle.digest, &labels);
         Ok(Self { digest, labels, ..bundle }.with_suite(suite))
     }
@@ -137,7 +140,7 @@ impl Bundle {
     fn put_together(
         recipe: Recipe,
         set: PolicySet,
-        schema: Schema,
+        (schema, sensitive): (Schema, BTreeMap<String, BTreeSet<String>>),
         origins: BTreeMap<String, Origin>,
     ) -> Result<Self, String> {
         let (set, with_shadow) = mode::separate(set)?;
@@ -147,6 +150,7 @@ impl Bundle {
             with_shadow: with_shadow.map(|all| (all, Slices::default())),
             actions: Actions::new(&schema).map_err(|e| e.to_string())?,
             schema,
+            sensitive,
             slices: Slices::default(),
             origins,
             digest: recipe.digest(),
@@ -312,6 +316,7 @@ impl Bundle {
             offer_index: OfferIndex::new(&set, catalog),
             set,
             schema: self.schema.clone(),
+            sensitive: self.sensitive.clone(),
             actions: self.actions.clone(),
             origins: self.origins.clone(),
             digest: self.digest,

@@ -274,6 +274,8 @@ mod tests {
             source_ip: None,
             channel: crate::types::Channel::Http,
             counts: Counts::default(),
+            origins: None,
+            is_chosen: false,
         });
         (verdict.answer, verdict.request)
     }

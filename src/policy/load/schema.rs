@@ -2,9 +2,11 @@
 
 use super::error::{PolicyError, SourceFile, located};
 use crate::policy::request::lower;
-use crate::tools::Catalog;
+use crate::policy::request::origins::{FROM, FROM_ALL};
+use crate::tools::{Catalog, Manifest};
 use cedar_policy::{Schema, SchemaFragment};
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of every schema that does not depend on the tools.
 pub(in crate::policy) const BASE: &str = include_str!("base.cedarschema");
@@ -20,12 +22,30 @@ pub(in crate::policy) fn schema_json(catalog: &Catalog) -> Result<Value, Vec<Pol
         let text = json!({ "type": "String" });
         let context = json!({ "type": "Record", "attributes": {
             "input": { "type": format!("{}_input", manifest.name) }, "call": { "type": "Call" },
-            "channel": text, "agent": text, "task": text, "plan": { "type": "Boolean" } } });
+            "channel": text, "agent": text, "task": text, "plan": { "type": "Boolean" },
+            FROM: origins_type(manifest), FROM_ALL: text } });
         let applies = json!({ "principalTypes": ["Session"], "resourceTypes": [manifest.resource.kind()], "context": context });
         let action = json!({ "memberOf": [{ "id": manifest.class.as_str() }], "appliesTo": applies });
         actions.insert(manifest.name.clone(), action);
     }
     Ok(json!({ "PAR": { "entityTypes": {}, "commonTypes": types, "actions": actions } }))
+}
+
+/// Where each sensitive argument was found: a member for each.
+fn origins_type(manifest: &Manifest) -> Value {
+    let members = manifest.sensitive.iter().map(|one| (one.name.clone(), json!({ "type": "String" })));
+    json!({ "type": "Record", "attributes": members.collect::<Map<_, _>>() })
+}
+
+/// The sensitive arguments of each tool, by its name, in the derived schema `tools`. A schema of an
+/// earlier version has none for any tool.
+pub(in crate::policy) fn sensitive(tools: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let actions = tools.pointer("/PAR/actions").and_then(Value::as_object).into_iter().flatten();
+    let members = |action: &Value| {
+        let from = action.pointer("/appliesTo/context/attributes")?.get(FROM)?;
+        Some(from.get("attributes")?.as_object()?.keys().cloned().collect())
+    };
+    actions.filter_map(|(name, action)| Some((name.clone(), members(action)?))).collect()
 }
 
 pub(in crate::policy) fn schema(base: &str, tools: &Value) -> Result<Schema, String> {

@@ -8,6 +8,7 @@ use super::error::RequestError;
 use super::groups::Groups;
 use super::labels::Labels;
 use super::lower;
+use super::origins::{self, CHOSEN};
 use super::question::{Approved, Counts, Question, Resource, Session};
 use crate::auth::{Role, Source, Subject};
 use crate::tools::{Manifest, ResourceSpec};
@@ -32,9 +33,11 @@ pub(in crate::policy) fn build(
     }
     let resource = resource_nodes(question.resource, labels, &mut nodes);
     let Question { approved, now_us, source_ip, counts, session, .. } = *question;
-    let call =
+    let mut call =
         call_record(approved, now_us, source_ip, counts, calls_left(session.budget, session.calls_used));
-    let context = call_context(input, call, question.channel);
+    call.insert(CHOSEN.to_owned(), Value::Bool(question.is_chosen));
+    let mut context = call_context(input, call, question.channel);
+    context.extend(origins::members(question.manifest, question.origins));
     let built = built(session, &question.manifest.name, resource, context, nodes);
     Built { owed: owed(question), ..built }
 }
@@ -90,6 +93,7 @@ fn call_record(
         ("calls_left".to_owned(), Value::Long(calls_left)),
         ("halted".to_owned(), Value::Bool(HALTED)),
         ("dry_run".to_owned(), Value::Bool(false)),
+        (CHOSEN.to_owned(), Value::Bool(false)),
     ]);
     if let Some(user) = approved.by() {
         call.insert("approver".to_owned(), Value::Entity(Uid("User", user.to_owned())));
@@ -174,7 +178,9 @@ pub(in crate::policy) fn canary(manifest: &Manifest) -> Built {
     };
     let resource = resource_nodes(&resource, &Labels::default(), &mut nodes);
     let call = call_record(Approved::No, 0, None, Counts::default(), 0);
-    built(&session, &manifest.name, resource, call_context(input, call, Channel::Cli), nodes)
+    let mut context = call_context(input, call, Channel::Cli);
+    context.extend(origins::members(manifest, None));
+    built(&session, &manifest.name, resource, context, nodes)
 }
 
 /// The identifiers of a principal's session and of all its ancestors.

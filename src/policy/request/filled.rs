@@ -3,16 +3,31 @@
 //!
 //! Each value is the one that held when the request was recorded: earlier versions had no agents,
 //! tasks, plans or halts, took runs from the API and from commands alone, and the rest follows from
-//! the record itself.
+//! the record itself. Where arguments came from is not known of those requests, which is read in
+//! the unsafe way.
 
 use super::build::{HALTED, calls_left, origin_of_call};
 use super::cedar::{Built, Node, Uid, Value};
+use super::origins;
 use crate::types::Channel;
+use std::collections::BTreeSet;
 
 impl Built {
     /// The same request of a call with every member that the schema has today; `None` if it has
-    /// them all, or is not of a call.
-    pub(in crate::policy) fn filled(&self) -> Option<Self> {
+    /// them all, or is not of a call. `sensitive` are the sensitive arguments that the tool has in
+    /// that schema.
+    pub(in crate::policy) fn filled(&self, sensitive: Option<&BTreeSet<String>>) -> Option<Self> {
+        let older = self.filled_before_origins();
+        let mut built = older.clone().unwrap_or_else(|| self.clone());
+        let is_known = sensitive.is_none_or(|names| origins::is_of(&built.context, names));
+        if let Some(names) = sensitive.filter(|_| !is_known) {
+            origins::fill(&mut built.context, names);
+        }
+        (older.is_some() || !is_known).then_some(built)
+    }
+
+    /// The same request with the members that came before where arguments come from was recorded.
+    fn filled_before_origins(&self) -> Option<Self> {
         let mut built = self.clone();
         let session = built.nodes.iter_mut().find(|node| node.uid == self.principal);
         let session = session.filter(|_| self.principal.0 == "Session")?;

@@ -11,6 +11,7 @@
 //! * `cedar`: the request as plain values, for Cedar and for the ledger.
 //! * `groups`, `labels`: the groups of users, and the labels of entities.
 //! * `lower`: arguments as Cedar types and values.
+//! * `origins`: where sensitive arguments were found.
 //! * `build`, `power_use`: the request for a call, and for a use of a power.
 //! * `ask`: the request for a request to a language model.
 //! * `filled`: what earlier schemas did not record.
@@ -22,6 +23,7 @@ pub(super) mod cedar;
 pub(super) mod groups;
 pub(super) mod labels;
 pub(super) mod lower;
+pub(super) mod origins;
 pub(super) mod build;
 pub(super) mod power_use;
 pub(super) mod ask;

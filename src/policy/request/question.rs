@@ -1,6 +1,7 @@
 //! A question to the policies: who asks for what, on which object, under which circumstances.
 
 use crate::auth::Subject;
+use crate::provenance::ArgumentOrigins;
 use crate::tools::{IdKind, Manifest};
 use crate::types::{Channel, DataLabels, ModelSink};
 use serde_json::Value as Json;
@@ -32,6 +33,11 @@ pub struct Question<'a> {
     pub channel: Channel,
     /// How the tool was used within the last hour.
     pub counts: Counts,
+    /// Where the sensitive arguments were found; `None` if that is not known, which is read in the
+    /// unsafe way.
+    pub origins: Option<&'a ArgumentOrigins>,
+    /// Whether a person limited the run to some tools and named this one.
+    pub is_chosen: bool,
 }
 
 /// One request to a language model, as the policies see it.

@@ -187,6 +187,8 @@ impl Side<'_> {
             source_ip: None,
             channel: crate::types::Channel::Http,
             counts: Counts::default(),
+            origins: None,
+            is_chosen: false,
         };
         ruled(&self.bundle.decide_among(&question, &who.groups).answer)
     }

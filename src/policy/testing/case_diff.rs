@@ -75,12 +75,14 @@ fn of_case(case: &Case) -> String {
         source_ip,
         channel,
         counts,
+        origins,
+        is_chosen,
         expect: Expect { word, policies, asks },
     } = case;
     let who = of_who(who);
     format!(
         "{who} {tool} {arguments:?} {resource:?} {within:?} {approved:?} {approver:?} {now_us} {source_ip:?} \
-         {channel:?} {counts:?} {word} {policies:?} {asks:?}"
+         {channel:?} {counts:?} {origins:?} {is_chosen} {word} {policies:?} {asks:?}"
     )
 }
 

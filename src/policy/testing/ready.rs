@@ -31,6 +31,10 @@ impl<'a> ReadyCase<'a> {
         if let Some(tool) = case.who.ceiling.iter().flatten().find(|tool| catalog.find(tool).is_none()) {
             return Err(format!("`ceiling`: no tool is named `{tool}`"));
         }
+        let is_sensitive = |name: &String| manifest.sensitive.iter().any(|one| one.name == *name);
+        if let Some(name) = case.origins.members().keys().find(|name| !is_sensitive(name)) {
+            return Err(format!("`from`: `{}` has no sensitive argument `{name}`", case.tool));
+        }
         let mut arguments = case.arguments.clone();
         let resource = case.resource(manifest, folders, named, &mut arguments)?;
         let proposed = ProposedCall {
@@ -66,6 +70,8 @@ impl<'a> ReadyCase<'a> {
             source_ip: self.case.source_ip,
             channel: self.case.channel,
             counts: self.case.counts,
+            origins: Some(&self.case.origins),
+            is_chosen: self.case.is_chosen,
         }
     }
 }

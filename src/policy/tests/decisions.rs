@@ -196,6 +196,8 @@ when { !(principal.risk > 5) && !principal.taint.isEmpty() };
             source_ip: None,
             channel: crate::types::Channel::Http,
             counts: Counts::default(),
+            origins: None,
+            is_chosen: false,
         };
         bundle.explain(&question)
     };

@@ -113,6 +113,8 @@ fn an_earlier_request_is_filled_in_for_later_rules() {
     {
         today["context"][place] = value;
     }
+    today["context"]["from"] = json!({});
+    today["context"]["from_all"] = json!("untrusted");
     for entity in today["entities"].as_array_mut().expect("entities") {
         if entity["uid"]["type"] == "PAR::Session" {
             entity["attrs"]["seen"] = json!([]);
@@ -120,4 +122,30 @@ fn an_earlier_request_is_filled_in_for_later_rules() {
     }
     let again = bundle.decide_other(&RecordedRequest::read(&today).expect("a request"));
     assert!(!again.fits && !again.filled && matches!(again.answer, Ruling::Deny { .. }), "{again:?}");
+}
+
+/// Where arguments came from is not known of an earlier request, and of an argument that became
+/// sensitive later: that is the unsafe value. What was recorded stays.
+#[test]
+fn origins_that_were_not_recorded_are_filled_in_as_the_unsafe_value() {
+    let with = |request: &Value, sensitive: &[&str]| {
+        let names = sensitive.iter().map(|name| (*name).to_owned()).collect();
+        let filled = recorded(request).0.filled(Some(&names));
+        filled.map(|built| built.json()["context"].clone())
+    };
+    let earlier = with(&decisions()[1], &["to", "path"]).expect("filled");
+    assert_eq!(earlier["from"], json!({ "path": "untrusted", "to": "untrusted" }));
+    assert_eq!((&earlier["from_all"], &earlier["call"]["chosen"]), (&json!("untrusted"), &json!(false)));
+    let mut now = decisions()[1].clone();
+    now["request"]["context"] = earlier;
+    now["request"]["context"]["from"] = json!({ "path": "message", "to": "trusted" });
+    now["request"]["context"]["from_all"] = json!("trusted");
+    now["request"]["context"]["call"]["chosen"] = json!(true);
+    let same = with(&now, &["to", "path"]).expect("the session is of an earlier schema");
+    assert_eq!((&same["from"]["to"], &same["from_all"]), (&json!("trusted"), &json!("trusted")));
+    let fewer = with(&now, &["path"]).expect("filled");
+    assert_eq!((&fewer["from"], &fewer["from_all"]), (&json!({ "path": "message" }), &json!("message")));
+    let more = with(&now, &["path", "name"]).expect("filled");
+    assert_eq!(more["from"], json!({ "name": "untrusted", "path": "message" }));
+    assert_eq!((&more["from_all"], &more["call"]["chosen"]), (&json!("untrusted"), &json!(true)));
 }

@@ -182,6 +182,8 @@ fn with_question<T>(asked: &FaultRequest, work: impl FnOnce(&Question<'_>) -> T)
         source_ip: None,
         channel: crate::types::Channel::Http,
         counts: Counts { calls_hour: 3, ..Counts::default() },
+        origins: None,
+        is_chosen: false,
     })
 }
 

@@ -81,6 +81,8 @@ proptest! {
             source_ip: match kind { 0 => None, 1 => Some(IpAddr::from(v6)), _ => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) },
             channel: crate::types::Channel::Http,
             counts: Counts::default(),
+            origins: None,
+            is_chosen: false,
         };
         let verdict = bundle.decide(&question);
         let second = bundle.decide(&question);

@@ -95,6 +95,8 @@ fn a_link_is_explained() {
         source_ip: None,
         channel: crate::types::Channel::Http,
         counts: Counts::default(),
+        origins: None,
+        is_chosen: false,
     });
     let one = considered.iter().find(|one| one.policy == "ann-reads-logs").expect("policy");
     let told: Vec<String> =

@@ -434,6 +434,8 @@ proptest! {
             source_ip: None,
             channel: crate::types::Channel::Http,
             counts: Counts::default(),
+            origins: None,
+            is_chosen: false,
         });
         prop_assert_eq!(&verdict.answer, &Ruling::Allow { policies: vec!["all".to_owned()] }, "{}", text);
         canonical(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;

@@ -119,6 +119,8 @@ fn ask(bundle: &Bundle, who: &Subject, session: &Session, tool: &str, resource: 
         source_ip: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         channel: crate::types::Channel::Http,
         counts: Counts::default(),
+        origins: None,
+        is_chosen: false,
     })
 }
 

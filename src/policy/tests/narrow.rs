@@ -23,6 +23,8 @@ fn answer(bundle: &Bundle, asked: &PolicyRequest, session: &Session) -> Ruling {
         source_ip: asked.source_ip,
         channel: crate::types::Channel::Http,
         counts: Counts::default(),
+        origins: None,
+        is_chosen: false,
     };
     bundle.decide(&question).answer
 }

@@ -34,6 +34,8 @@ fn with<T>(tool: &str, resource: &Resource, counts: Counts, work: impl FnOnce(&Q
         source_ip: None,
         channel: Channel::Http,
         counts,
+        origins: None,
+        is_chosen: false,
     })
 }
 

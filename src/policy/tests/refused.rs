@@ -332,6 +332,8 @@ proptest! {
                     arguments: &json!({ "path": "/x", "lines": lines }), resource: &at("/var/log/syslog", &["@logs"]),
                     approved: Approved::No, now_us: 0, source_ip: None, channel: crate::types::Channel::Http,
             counts: Counts::default(),
+            origins: None,
+            is_chosen: false,
                 });
                 let Ruling::Deny { errors, .. } = verdict.answer else { panic!("allowed") };
                 prop_assert!(errors.is_empty(), "{}: {:?}", text, errors);

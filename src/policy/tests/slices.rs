@@ -240,6 +240,8 @@ proptest! {
                 approved: asked.approver.map_or(Approved::No, |by| Approved::Approved { by: Some(by) }),
                 now_us: 1_700_000_000_123_456, source_ip: asked.source_ip, channel: crate::types::Channel::Http,
             counts: Counts::default(),
+            origins: None,
+            is_chosen: false,
             };
             let input = lower::record(&manifest.input, &arguments).expect("lowered");
             let built = build::build(&question, bundle.groups(), bundle.labels(), input);

@@ -59,6 +59,8 @@ fn ask(
         source_ip: None,
         channel: Channel::Http,
         counts: Counts::default(),
+        origins: None,
+        is_chosen: false,
     })
 }
 

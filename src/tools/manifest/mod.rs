@@ -10,6 +10,7 @@
 //! * `host_form`, `script`, `words`: the values of its members. `code`: the programs that it
 //!   executes; `tree`: its folders of code. `argv`: their command line.
 //! * `paths`, `content`, `hosts`, `sockets`, `secrets`, `groups`: what it grants.
+//! * `sensitive`: the arguments whose origin counts.
 //! * `output_schema`: what a trusted result looks like.
 //! * `reserved`: names that no tool may have.
 //! * `check`, `raw`, `front`, `read`: the file.
@@ -29,6 +30,7 @@ pub(super) mod content;
 pub(super) mod hosts;
 pub(super) mod sockets;
 pub(super) mod secrets;
+pub(super) mod sensitive;
 pub(super) mod groups;
 pub(super) mod reserved;
 pub(super) mod output_schema;

@@ -34,6 +34,9 @@ pub(super) struct RawManifest {
     pub(super) stdin: Stdin,
     pub(super) untrusted_output: Option<bool>,
     pub(super) recursive: bool,
+    pub(super) sensitive: Vec<String>,
+    /// `None` if the manifest does not say.
+    pub(super) sends: Option<Vec<String>>,
     pub(super) resource: Option<RawResource>,
     pub(super) sandbox: RawSandbox,
     pub(super) limits: Option<Limits>,
@@ -403,8 +406,16 @@ impl RawManifest {
             Some(builtin) if builtin.sink().is_none() && !entries.is_empty() => {
                 return say("connect =", "this builtin makes no connections");
             }
-            _ if self.class == Some(Class::Read) && !entries.is_empty() => {
-                return say("class", "a tool with `connect` cannot be of class `read`");
+            // What a reader asks another process of this host stays here, if the author says so.
+            _ if self.class == Some(Class::Read)
+                && !entries.is_empty()
+                && !(hosts.is_empty() && self.sends.as_ref().is_some_and(Vec::is_empty)) =>
+            {
+                return say(
+                    "class",
+                    "a tool with `connect` cannot be of class `read`, unless it lists only sockets and \
+                     says `sends = []`",
+                );
             }
             // A program that can open connections of its own could pass descriptors over a socket
             // that it is given.

@@ -54,6 +54,8 @@ impl RawManifest {
             stdin: fields.or_default("stdin"),
             untrusted_output: fields.required("untrusted_output", UNTRUSTED),
             recursive: fields.or_default("recursive"),
+            sensitive: fields.or_default("sensitive"),
+            sends: fields.optional("sends"),
             resource: resource.and_then(|table| read_resource(table, &mut found)),
             is_sandbox_whole: matches!(&sandbox, Some((_, true))),
             sandbox: sandbox.map(|(sandbox, _)| sandbox).unwrap_or_default(),

@@ -11,6 +11,7 @@ use super::paths::Places;
 use super::raw::RawManifest;
 use super::script::Script;
 use super::secrets::check_secrets;
+use super::sensitive::{self, SensitiveArgument};
 use super::sockets::Connect;
 use super::tree::CodeTree;
 use super::words::{
@@ -46,6 +47,8 @@ pub struct Manifest {
     /// Whether a call reads below its resource, a folder: named paths there are decided on with the
     /// call.
     pub recursive: bool,
+    /// The arguments that are looked up in what the run was given.
+    pub sensitive: Vec<SensitiveArgument>,
     /// Real folders that the tool may read below, in the manifest's order, `@names` resolved; an
     /// absent one stays in the list, and the launcher skips it.
     pub read: Vec<PathBuf>,
@@ -205,6 +208,7 @@ impl ManifestChecks<'_> {
             _ => Some(None),
         };
         let groups = self.groups(&raw);
+        let sensitive = self.sensitive(&raw);
         let output_schema = self.output_schema(&raw);
         let Grants { read, write, spelled, connect, reach, code } = grants?;
         let mut manifest = Manifest {
@@ -218,6 +222,7 @@ impl ManifestChecks<'_> {
             resource: resource?,
             content: content?,
             recursive: raw.recursive,
+            sensitive: sensitive?,
             read,
             write,
             modes: raw.sandbox.modes,
@@ -263,6 +268,17 @@ impl ManifestChecks<'_> {
     fn output_schema(&mut self, raw: &RawManifest) -> Option<Option<OutputSchema>> {
         let is_structured = raw.is_structured()?;
         self.take(output_schema(raw.output_schema.as_ref(), raw.untrusted_output?, is_structured))
+    }
+
+    fn sensitive(&mut self, raw: &RawManifest) -> Option<Vec<SensitiveArgument>> {
+        let sends = raw.sends.as_deref().unwrap_or_default();
+        if !sends.is_empty() && matches!(raw.class, Some(Class::Read | Class::Write)) {
+            let reason =
+                "a tool with `sends` lets data leave this host: its class is `net`, `exec` or `admin`";
+            self.refuse("class", reason);
+        }
+        let found = sensitive::read(&raw.sensitive, sends, raw.input.as_ref()?);
+        self.take(found)
     }
 
     fn groups(&mut self, raw: &RawManifest) -> Option<Vec<HostGroup>> {

@@ -17,7 +17,7 @@ fn first_call(home: &TestHome) -> (u64, u64) {
     (seq("call.decision"), seq("call.result"))
 }
 
-/// A healthy entry is shown whole beside a damaged one, which is marked; so is a rule whose
+/// A healthy entry is shown whole, and a damaged neighbour is marked, as is a rule whose
 /// `policy.load` does not verify.
 #[test]
 fn a_damaged_neighbour_is_marked_and_hides_nothing_of_an_entry() {
@@ -94,8 +94,8 @@ fn the_server_hears_of_damage_that_an_export_over_http_meets() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Beside a server as without one, what a damaged ledger refuses exits with 5 and names the way
-/// out; an approval says so before its card. Lists say it too.
+/// With and without a server, what a damaged ledger refuses exits with 5 and names the way out. An
+/// approval says so before its card, and lists say it too.
 #[test]
 fn every_command_that_a_damaged_ledger_refuses_exits_with_5() {
     let people = People::new();

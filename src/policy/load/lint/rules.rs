@@ -4,7 +4,7 @@
 //! The lints walk Cedar's whole syntax tree, so they find a fault wherever it is in a rule.
 
 use super::finding::{LintFinding, LintPlace, offset};
-use super::{annotations, asks, powers};
+use super::{annotations, asks, origins, powers};
 use crate::auth::Role;
 use crate::policy::load::scope::fits_action;
 use crate::policy::request::question::UNTRUSTED;
@@ -28,6 +28,7 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
         found.extend(words_for_path(expr, &words));
         found.extend(unknown_word(expr, catalog));
         found.extend(unknown_channel(expr));
+        found.extend(origins::unknown_origin(expr));
     }
     found
 }

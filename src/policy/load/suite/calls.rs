@@ -6,10 +6,11 @@ use super::case::{Case, CasePlace, Expect, NOW_US, Offered, Who, Yes};
 use super::words::{Many, RawGroups, check_combinations, each, moment};
 use crate::auth::Role;
 use crate::policy::request::question::{Counts, UNTRUSTED};
-use crate::types::{Channel, KeyId, limits};
+use crate::provenance::ArgumentOrigins;
+use crate::types::{Channel, FoundIn, KeyId, limits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -50,6 +51,11 @@ pub(in crate::policy) struct RawCase {
     #[serde(default)]
     failures_hour: i64,
     failed_ago_s: Option<i64>,
+    /// Where sensitive arguments were found; one that is left out is not known.
+    #[serde(default)]
+    from: BTreeMap<String, FoundIn>,
+    #[serde(default)]
+    chosen: bool,
     expect: String,
     policies: Option<Vec<String>>,
     asks: Option<Vec<String>>,
@@ -130,6 +136,8 @@ impl RawCase {
                     source_ip,
                     channel: self.channel.unwrap_or(Channel::Http),
                     counts,
+                    origins: ArgumentOrigins::given(self.from.clone()),
+                    is_chosen: self.chosen,
                     expect: expect.clone(),
                 });
             }

@@ -5,6 +5,7 @@ use crate::policy::power::Power;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::question::Counts;
 use crate::policy::uses::{Door, Ran};
+use crate::provenance::ArgumentOrigins;
 use crate::types::{Channel, KeyId, ModelSink};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -32,6 +33,8 @@ pub(in crate::policy) struct Case {
     pub(in crate::policy) source_ip: Option<IpAddr>,
     pub(in crate::policy) channel: Channel,
     pub(in crate::policy) counts: Counts,
+    pub(in crate::policy) origins: ArgumentOrigins,
+    pub(in crate::policy) is_chosen: bool,
     pub(in crate::policy) expect: Expect,
 }
 

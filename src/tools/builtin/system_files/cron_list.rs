@@ -211,7 +211,7 @@ fn program_of(command: &str) -> Option<&str> {
         let split = |c: char| c.is_ascii_whitespace() || ";&|()".contains(c);
         before_input(command).split(split).filter(|word| !word.is_empty())
     };
-    let path = words().find(|word| word.starts_with('/') && !word.starts_with("/dev/"));
+    let path = words().find(|word| word.len() > 1 && word.starts_with('/') && !word.starts_with("/dev/"));
     let one = path.or_else(|| words().find(|word| !word.contains('=')))?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(&byte);
     (one.bytes().all(is_plain) && without_credentials(one) == one).then_some(one)
@@ -261,6 +261,7 @@ mod tests {
     fn a_command_is_known_by_its_program() {
         for (command, expect) in [
             ("test -x /usr/sbin/anacron || ( cd / && run-parts /etc/cron.daily )", Some("/usr/sbin/anacron")),
+            ("cd / && run-parts /etc/cron.hourly", Some("/etc/cron.hourly")),
             ("TOKEN=S3CRET curl -H x", Some("curl")),
             ("https://u:S3CRET@h/x", None),
             ("\"S3CRET word\"", None),
