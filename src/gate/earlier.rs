@@ -82,7 +82,7 @@ impl Gate {
                 let (who, at) = (refuser(&answer), minute(Wall(at)));
                 return Ok(Some(format!(
                     "refused by {who} at {at}; this holds until {until} for whoever asked: if the refusal was a \
-                     mistake, another user can ask for the same call now; if there is none, it can be asked \
+                     mistake, another user can ask for the same call now; without one, it can be asked \
                      again after that"
                 )));
             }

@@ -236,7 +236,11 @@ fn an_impossible_manifest_is_refused_with_its_line() {
         "write = [\"@workspace/../etc\"]",
         "21: `@workspace/../etc` is not an absolute path without `.` and `..`",
     );
-    check(write, "write = [\"@nowhere/x\"]", "21: `@nowhere` is not in `[paths]` of par.toml");
+    check(
+        write,
+        "write = [\"@nowhere/x\"]",
+        "21: `@nowhere` is not in `[paths]` of par.toml: expected one of @etc, @workspace",
+    );
     check("\"/usr/bin/ln\"", "\"bin/ln\"", "22: `bin/ln` is not an absolute path");
     let content = "incoming/{version}";
     let plain = "is not a plain name without a leading dot";

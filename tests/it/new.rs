@@ -134,12 +134,13 @@ fn what_a_start_would_refuse_is_taken_back() {
     }
 }
 
-/// Issue 15, finding 17: the guide's first rule left a gap in its own cases. Finding 14: a form with
-/// three faults took three rounds.
+/// Issue 15, finding 17: the guide's first rule left a gap in its own cases. Finding 14: a form
+/// with three faults took three rounds.
 #[test]
 fn a_rule_that_a_person_confirms_has_all_its_cases_and_a_form_gets_all_its_faults() {
     let home = TestHome::init();
-    let form = "policy new --who operator --may read --on @workspace --until confirmed --id asks-first";
+    let form =
+        "policy new --who operator --may read --on @workspace/demo/incoming --until confirmed --id incoming";
     home.expect(0, &form.split(' ').collect::<Vec<_>>());
     let tested = home.expect(0, &["policy", "test"]);
     assert!(tested.contains("100 %"), "{tested}");

@@ -263,11 +263,11 @@ fn a_misspelled_tool_in_a_query_is_refused_with_what_was_meant() {
     assert!(status == 422 && why.contains("deploy") && !why.contains("service_restart"), "{told}");
 }
 
-/// Issue 15, findings 11 and 12: beside a server, a search for a tool or a key that does not exist
-/// found nothing, with exit code 0; and a query of entries knew a key's id, and refused its name.
-/// Finding 13: a rule's name is not the digest of all rules.
+/// Issue 15, finding 11: on a server, a search for a tool or a key that does not exist found
+/// nothing, with exit code 0. Finding 12: a query of entries refused the name of a key whose id it
+/// knew. Finding 13: a rule's name is not the digest of all rules.
 #[test]
-fn beside_a_server_a_query_names_keys_by_name_and_refuses_what_does_not_exist() {
+fn on_a_server_a_query_names_keys_by_name_and_refuses_what_does_not_exist() {
     let home = TestHome::init();
     let (viewer, asks) = (home.key("sees", "viewer"), home.key("asks", "operator"));
     let server = home.serve();

@@ -73,7 +73,9 @@ async fn a_refusal_holds_against_the_same_call() {
     assert!(told.starts_with(&format!("refused by os:{} at 20", whoami(&first))), "{told}");
     assert!(
         told.contains(" UTC; this holds until 20")
-            && told.ends_with("another user can ask for the same call now; if there is none, it can be asked again after that"),
+            && told.ends_with(
+                "another user can ask for the same call now; without one, it can be asked again after that"
+            ),
         "to the minute: {told}"
     );
     assert!(matches!(bench.commit(read(&bench, "/var/log/b")).await, Outcome::Wait(_)), "another object");

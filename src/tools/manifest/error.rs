@@ -49,7 +49,7 @@ pub(super) struct InFile<'a> {
 }
 
 impl InFile<'_> {
-    /// An error at the first line that starts with `key`; if there is none, at the first line.
+    /// An error at the first line that starts with `key`, else at the first line.
     pub(super) fn at(&self, key: &str, reason: &str) -> ManifestError {
         let (heading, key) = match key.split_once("] ") {
             Some((heading, key)) => (Some(heading), key),

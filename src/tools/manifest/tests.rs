@@ -255,7 +255,8 @@ fn a_name_to_look_up_is_a_name() {
     assert_eq!(HostForm::Name.spell(&host), "example.com");
 }
 
-/// Issue 15, finding 14: mending the first faults of a file brought up others that it had all along.
+/// Issue 15, finding 14: mending the first faults of a file brought up others that it had all
+/// along.
 #[test]
 fn a_fault_that_is_mended_brings_up_no_other() {
     let broken = GOOD
