@@ -203,7 +203,7 @@ fn an_impossible_manifest_is_refused_with_its_line() {
     check(
         "\"Project\"",
         "\"Planet\"",
-        "12: `type = \"Planet\"` is not one of Path, Project, Service, Job and Host",
+        "13: `type = \"Planet\"` is not one of Path, Project, Service, Job and Host",
     );
     check(
         "class = \"exec\"",
@@ -213,43 +213,43 @@ fn an_impossible_manifest_is_refused_with_its_line() {
     check(
         "file_bytes_max = 1073741824\n",
         "",
-        "29: a tool that writes needs `file_bytes_max`\n    | file_bytes_max = 1048576",
+        "30: a tool that writes needs `file_bytes_max`\n    | file_bytes_max = 1048576",
     );
-    let both = "16: `content` is for programs that write, and whose resource is not a path\n\
-                34: `file_bytes_max` is only for tools that write";
+    let both = "17: `content` is for programs that write, and whose resource is not a path\n\
+                35: `file_bytes_max` is only for tools that write";
     check(write, "write = []", both);
     check(
         write,
         "write = [\"@etc\"]",
         &format!(
-            "21: `@etc` contains, equals or lies in `{}`, which no tool may see",
+            "22: `@etc` contains, equals or lies in `{}`, which no tool may see",
             etc.path("etc").display()
         ),
     );
     check(
         write,
         "write = [\"@workspace/{version}\"]",
-        "21: the placeholder in `@workspace/{version}` must be the resource's id, at the end",
+        "22: the placeholder in `@workspace/{version}` must be the resource's id, at the end",
     );
     check(
         write,
         "write = [\"@workspace/../etc\"]",
-        "21: `@workspace/../etc` is not an absolute path without `.` and `..`",
+        "22: `@workspace/../etc` is not an absolute path without `.` and `..`",
     );
     check(
         write,
         "write = [\"@nowhere/x\"]",
-        "21: `@nowhere` is not in `[paths]` of par.toml: expected one of @etc, @workspace",
+        "22: `@nowhere` is not in `[paths]` of par.toml: expected one of @etc, @workspace",
     );
-    check("\"/usr/bin/ln\"", "\"bin/ln\"", "22: `bin/ln` is not an absolute path");
+    check("\"/usr/bin/ln\"", "\"bin/ln\"", "23: `bin/ln` is not an absolute path");
     let content = "incoming/{version}";
     let plain = "is not a plain name without a leading dot";
-    check(content, "../{version}", &format!("16: `..` {plain}"));
-    check(content, "/incoming", &format!("16: `` {plain}"));
-    check(content, "v{version}", "16: the placeholder in `v{version}` must fill the whole name");
-    check("\"releases\"", "\"../up\"", &format!("16: `..` {plain}"));
-    check("content = \"incoming/{version}\"\n", "", "16: `copy_in` is for tools with `content`");
-    check(content, "{other}", "16: `{other}` is not a required top-level string");
+    check(content, "../{version}", &format!("17: `..` {plain}"));
+    check(content, "/incoming", &format!("17: `` {plain}"));
+    check(content, "v{version}", "17: the placeholder in `v{version}` must fill the whole name");
+    check("\"releases\"", "\"../up\"", &format!("17: `..` {plain}"));
+    check("content = \"incoming/{version}\"\n", "", "17: `copy_in` is for tools with `content`");
+    check(content, "{other}", "17: `{other}` is not a required top-level string");
 }
 
 #[test]
@@ -266,29 +266,32 @@ fn what_a_program_is_given_is_checked_with_its_line() {
     let socket = etc.path("etc").join("admin.sock");
     let etc_socket = format!("unix:{}", socket.display());
     let lies = format!(
-        "22: `{}` contains, equals or lies in `{}`, which no tool may see",
+        "23: `{}` contains, equals or lies in `{}`, which no tool may see",
         socket.display(),
         etc.path("etc").display()
     );
     check(write, &grant(&etc_socket), &lies);
     for entry in ["unix:@name", "unix:", "unix:run/x"] {
-        check(write, &grant(entry), &format!("22: `{entry}` is not `unix:` with an absolute path"));
+        check(write, &grant(entry), &format!("23: `{entry}` is not `unix:` with an absolute path"));
     }
-    check(write, &grant("unix:/run/../x"), "22: `/run/../x` is not an absolute path without `.` and `..`");
+    check(write, &grant("unix:/run/../x"), "23: `/run/../x` is not an absolute path without `.` and `..`");
     let bounded =
-        "30: a tool that is connected to hosts needs `network_bytes_max`\n    | network_bytes_max = 10485760";
+        "31: a tool that is connected to hosts needs `network_bytes_max`\n    | network_bytes_max = 10485760";
     check(write, &grant("example.com:443"), bounded);
     let twice = format!("{write}\nsecrets = [\"a.b\", \"a_b\"]");
-    check(write, &twice, "22: two secrets would share the variable `PAR_SECRET_A_B`");
+    check(write, &twice, "23: two secrets would share the variable `PAR_SECRET_A_B`");
     let docker = format!("{write}\ngroups = [\"docker\"]");
     let owns = "no tool may be in the group `docker`, which may start containers that own the host";
-    check(write, &docker, &format!("22: {owns}"));
+    check(write, &docker, &format!("23: {owns}"));
     let unknown = format!("{write}\ngroups = [\"no-such-group\"]");
-    check(write, &unknown, "22: `no-such-group` is not a group of this host (/etc/group)");
+    check(write, &unknown, "23: `no-such-group` is not a group of this host (/etc/group)");
     let tail = include_str!("../../tools.d/tail_file.toml").replace("\"@logs\", ", "");
     let reads = tail.replacen("[limits]", "connect = [\"unix:/run/x\"]\n[limits]", 1);
     let error = etc.parse(&reads).map(|_| ()).expect_err("a tool that reads");
-    assert_eq!(error, "3: a tool with `connect` cannot be of class `read`");
+    assert_eq!(
+        error,
+        "3: a tool with `connect` cannot be of class `read`, unless it lists only sockets and says `sends = []`"
+    );
     let list = include_str!("../../tools.d/list_dir.toml").replace("\"@logs\", ", "");
     let with = list.replacen("builtin", "stdin = \"json\"\nbuiltin", 1);
     let error = etc.parse(&with).map(|_| ()).expect_err("a builtin");
