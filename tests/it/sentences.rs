@@ -25,6 +25,7 @@ fn sixty_sentences_become_valid_calls_or_say_what_is_off() {
             "No tool ",
             "Name the version",
             "Name both files",
+            "This is read at a terminal of the server",
             "offline provider: no model is configured, so",
         ]
         .iter()

@@ -181,7 +181,7 @@ fn rules_that_differ() {
         assert!(text.contains(find), "{below} does not contain {find}");
         std::fs::write(path, text.replace(find, put)).expect("file");
     };
-    assert_eq!(home.expect(0, &["policy", "diff", &old, &new]), "0 of 1821 decisions flip\n");
+    assert_eq!(home.expect(0, &["policy", "diff", &old, &new]), "0 of 1827 decisions flip\n");
     edit("policies/20-deploy.cedar", "@require_approval(\"release\")", "@require_approval(\"night\")");
     edit(
         "policies/10-read.cedar",

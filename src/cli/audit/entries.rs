@@ -18,10 +18,10 @@ use serde_json::json;
 pub(in crate::cli) struct Show {
     /// Entry number, or query terms that must all match [default: every entry]
     ///
-    /// Terms are `kind:call.decision`, `decision:deny`, `tool:read_*`, `principal:key:…`, `key:NAME`,
-    /// `run:…` and `seq:7-9`; `since:` and `until:` take a date, a time or a span (`24h`, `7d`).
-    /// Any other word or "quoted phrase" is searched for in the payloads. Terms of the same field
-    /// are alternatives. A `-` before a term excludes what matches it.
+    /// Terms are `kind:call.decision`, `decision:deny`, `tool:read_*`, `principal:key:…`,
+    /// `key:NAME`, `run:…` and `seq:7-9`; `since:` and `until:` take a date, a time or a span
+    /// (`24h`, `7d`). Any other word or "quoted phrase" is searched for in the payloads. Terms of
+    /// the same field are alternatives. A `-` before a term excludes what matches it.
     pub(super) query: Vec<String>,
     /// Show only the newest entries, at most this many
     #[arg(long, value_name = "N", default_value_t = 50)]
