@@ -242,6 +242,16 @@ fn an_impossible_manifest_is_refused_with_its_line() {
         "22: `@nowhere` is not in `[paths]` of par.toml: expected one of @etc, @workspace",
     );
     check("\"/usr/bin/ln\"", "\"bin/ln\"", "23: `bin/ln` is not an absolute path");
+}
+
+#[test]
+fn content_is_a_plain_name_below_the_project() {
+    let etc = Etc::new();
+    let check = |from: &str, to: &str, expect: &str| {
+        assert!(DEPLOY.contains(from), "{from}");
+        let error = etc.parse(&DEPLOY.replacen(from, to, 1)).map(|_| ()).expect_err(to);
+        assert_eq!(error, expect, "{to}");
+    };
     let content = "incoming/{version}";
     let plain = "is not a plain name without a leading dot";
     check(content, "../{version}", &format!("17: `..` {plain}"));

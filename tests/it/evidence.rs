@@ -294,6 +294,7 @@ fn a_home_made_again_at_a_known_place_says_how_its_log_is_accepted() {
     let key = home.expect(0, &["audit", "key"]);
     let mend = format!("par audit trust {} --key {}", home.path("data").display(), key.trim());
     assert!(said.contains("If this home was made again") && said.contains(&mend), "{said}");
+    assert!(!said.contains("the way out"), "nothing is damaged: {said}");
     let mut trust = home.command(&["audit", "trust", home.path("data").to_str().expect("path"), "--key"]);
     assert!(trust.arg(key.trim()).env("HOME", person.path()).status().expect("par starts").success());
     assert_eq!(verify().0, Some(0));

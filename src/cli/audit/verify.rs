@@ -100,7 +100,8 @@ impl Verify {
         let code = summary::print(&report, is_json)?;
         if code != exit::OK {
             let seq = report.findings.iter().find_map(|finding| finding.seq);
-            if !is_json {
+            // If the log is another one than a kept checkpoint names, it is not damaged.
+            if !is_json && report.verdict != Verdict::Diverged {
                 summary::way_out(seq).iter().try_for_each(|line| show::line(line))?;
             }
             if let Some(seq) = seq {
