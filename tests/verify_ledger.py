@@ -6,8 +6,9 @@
 Prints one JSON object: `verdict` (a verdict of that page), `entries`, `payloads` and `checkpoints`
 (the number of each), and `findings`, a list of {"seq": entry number or null, "what": text}.
 With `--requests` also `requests`: how many requests to models on the wire `openai` it built again
-(`built`), for how many the ledger does not have all parts (`not_built`), and the entries after
-those that have another digest than was recorded (`other`). Warnings go to standard error. Exits with 0 if the ledger is verified, with 5 if it is not, and with
+(`built`), for how many the ledger does not have all parts (`not_built`), how many went by another
+wire (`other_wires`), and the entries after those that have another digest than was recorded
+(`other`). Warnings go to standard error. Exits with 0 if the ledger is verified, with 5 if it is not, and with
 2 if the command line is wrong.
 
 Needs Python 3.9 and its standard library with SQLite 3.37. Writes nothing next to the ledger. Reads
@@ -903,7 +904,7 @@ def body(run, sent, described):
 
 def requests(folder):
     """Builds each request on the wire `openai` again, and compares its digest with the recorded one."""
-    built, not_built, other = 0, 0, []
+    built, not_built, other_wires, other = 0, 0, 0, []
     system, described, runs = None, {}, {}
     with tempfile.TemporaryDirectory() as scratch:
         for header, payload in all_entries(folder, scratch):
@@ -918,13 +919,17 @@ def requests(folder):
             elif kind == "run.request" and payload.get("system_sha256"):
                 if system is not None and sha256(system.encode()).hex() == payload["system_sha256"]:
                     runs[header["run"]] = Run(payload, system)
-            elif kind in ("model.reply", "model.error") and payload.get("sent", {}).get("wire") == "openai":
-                try:
+            elif kind in ("model.reply", "model.error") and "sent" in payload:
+                if run is not None:
                     run.tools = payload.get("tools", run.tools)
-                    bytes_ = body(run, payload["sent"], described[payload["sent"]["tools_policy"]])
-                    built += 1
-                    if sha256(bytes_).hex() != payload["request_sha256"]:
-                        other.append(header["seq"])
+                try:
+                    if payload["sent"]["wire"] != "openai":
+                        other_wires += 1
+                    else:
+                        bytes_ = body(run, payload["sent"], described[payload["sent"]["tools_policy"]])
+                        built += 1
+                        if sha256(bytes_).hex() != payload["request_sha256"]:
+                            other.append(header["seq"])
                 except (KeyError, AttributeError, StopIteration, RuntimeError):
                     not_built += 1
                 # Another one without calls is the last, or there was no room for it.
@@ -940,7 +945,7 @@ def requests(folder):
                     run.calls.append((header, payload))
             elif run is not None and kind == "call.result":
                 run.results[header["ref"]] = (header, payload)
-    return {"built": built, "not_built": not_built, "other": other}
+    return {"built": built, "not_built": not_built, "other_wires": other_wires, "other": other}
 
 
 def main():

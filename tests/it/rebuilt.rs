@@ -2,7 +2,7 @@
 //! model, byte for byte.
 
 use crate::approval::os_user;
-use crate::model::{House, Reply};
+use crate::model::{House, Reply, http};
 use crate::second::Second;
 use crate::support::{TestHome, text, until};
 use serde_json::{Value, json};
@@ -102,6 +102,35 @@ fn a_run_with_a_runbook_resumes_and_is_rebuilt() {
     until("the run ends", || house.home.entries(&["kind:run.reply", "status:done"]).len() == 1);
     assert_eq!(house.model.requests().len(), 2);
     assert_eq!(rebuilt(&second, &house.home), (2, 0, Vec::new()));
+}
+
+/// A run in whose middle another model answered, on another wire: what that one said is part of the
+/// requests after it, whose own are not built again but counted.
+#[test]
+fn a_run_that_went_by_two_wires_is_rebuilt_where_it_can_be() {
+    let Some(second) = Second::find() else { return };
+    let house = House::start(|home| {
+        let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("text");
+        let (model, rest) = toml.split_once("[paths]").expect("a table");
+        let server = model.strip_prefix("[llm]\nprovider = \"openai\"\n").expect("a server");
+        let table =
+            |name: &str, wire: &str| format!("[models.{name}]\nkey = \"none\"\nwire = \"{wire}\"\n{server}");
+        let (one, two) = (table("one", "openai"), table("two", "anthropic"));
+        home.configure(&format!("[llm]\nuse = [\"one\", \"two\"]\n{one}{two}[paths]{rest}"));
+    });
+    let health = || call("health_check", &json!({}));
+    let of_two = json!({ "model": "m", "stop_reason": "tool_use", "content": [
+        { "type": "text", "text": "again" }, { "type": "tool_use", "id": "t", "name": "health_check", "input": {} },
+    ] });
+    let reply = house.run([
+        Reply::Calls(vec![health()]),
+        Reply::Raw(http(401, "", "{}")),
+        Reply::Raw(http(200, "Content-Type: application/json\r\n", &of_two.to_string())),
+        Reply::Say("done".to_owned()),
+    ]);
+    assert_eq!(reply["models"], json!(["one", "two", "one"]), "{reply}");
+    assert_eq!(rebuilt(&second, &house.home), (3, 0, Vec::new()));
+    assert_eq!(second.requests(&house.home)["other_wires"], 1);
 }
 
 /// Near the model's window the outputs of earlier calls are left out: on record first, and never

@@ -130,7 +130,7 @@ fn write_files(home: &TestHome, now: &str) {
     let logs = home.beside("logs");
     std::fs::create_dir_all(logs.join("nginx")).expect("folder");
     let write = |path: PathBuf, text: String| std::fs::write(path, text).expect("file");
-    let old = "2020-01-01T00:00:00Z shop error: an old error, which nobody asks for\n";
+    let old = "2020-01-01T00:00:00Z shop error: an error of long ago\n";
     write(logs.join("app.log"), format!("{old}{now} shop error: cannot open the queue\n"));
     let upstream = "[error] 7#7: upstream timed out (110: Connection timed out)\n";
     write(logs.join("nginx/error.log"), format!("{} {upstream}", slashes(now)));
