@@ -12,6 +12,7 @@ Run it by hand and ask it with PAR:
 The wires are `openai`, `openai_responses`, `anthropic`, `gemini` and `ollama`. Every question gets a
 text with two parallel calls, `health_check` and `list_dir` of /var/log, and then an answer. A
 question that contains `fault: NAME` gets that fault in its first answer; `--faults` lists the names.
+A question that contains `stop: NAME` gets one answer that ends for that reason; `--stops` lists them.
 `--pause MS` waits between two frames of a stream, so that the words are seen to come.
 
 `tests/it/outcomes.rs` runs it. It needs nothing but the standard library.
@@ -71,6 +72,51 @@ FAULTS = [
     "the-key-in-percent",
     "the-key-in-json",
 ]
+
+
+# Why an answer ends, and what each wire calls it. A wire without such a reason is not named.
+REASONS = {
+    "length": {
+        "openai": "length",
+        "openai_responses": "max_output_tokens",
+        "anthropic": "max_tokens",
+        "gemini": "MAX_TOKENS",
+        "ollama": "length",
+    },
+    "content-filter": {"openai": "content_filter", "openai_responses": "content_filter", "gemini": "SAFETY"},
+    "refusal": {"openai": "stop", "openai_responses": None, "anthropic": "refusal"},
+    "empty": {
+        "openai": "stop",
+        "openai_responses": None,
+        "anthropic": "end_turn",
+        "gemini": "STOP",
+        "ollama": "stop",
+    },
+    "truncated": {"ollama": "stop"},
+    "other": {
+        "openai": "no_resources",
+        "openai_responses": "no_resources",
+        "anthropic": "pause_turn",
+        "gemini": "MALFORMED_FUNCTION_CALL",
+        "ollama": "load",
+    },
+}
+
+# The reason, the text, whether there is a call, and the tokens of the reply.
+STOPS = {
+    "length": ("length", TEXT, False, 3),
+    "length-in-a-call": ("length", TEXT, True, 3),
+    "length-after-thinking": ("length", [], False, 3),
+    "length-without-room": ("length", [], False, 0),
+    "refusal": ("refusal", ["I will ", "not."], False, 3),
+    "content-filter": ("content-filter", TEXT, False, 3),
+    "content-filter-without-text": ("content-filter", [], False, 0),
+    "empty": ("empty", [], False, 3),
+    "truncated": ("truncated", TEXT, True, 3),
+    "other": ("other", TEXT, False, 3),
+    "other-without-text": ("other", [], False, 3),
+}
+CONTEXT_TOKENS = 16384
 
 
 def wire_of(path):
@@ -192,6 +238,67 @@ def framed(wire, frame, end="\n"):
     return frame + end if wire == "ollama" else f"event: message{end}data: {frame}{end}{end}"
 
 
+def stopped(stop, wire):
+    """The frames of an answer that ends like this, and the same answer whole; None if it cannot."""
+    named, text, has_call, written = STOPS[stop]
+    if wire not in REASONS[named]:
+        return None
+    reason, read = REASONS[named][wire], CONTEXT_TOKENS if stop == "truncated" else USAGE[0]
+    calls = CALLS[:1] if stop == "truncated" else CALLS[1:] if has_call else []
+    one, many = whole(wire, text, calls), frames(wire, text, calls)
+    spoken = "".join(text)
+    if wire == "openai":
+        arguments = json.dumps(CALLS[1][2])[:-3]
+        one["choices"][0]["finish_reason"] = reason
+        if calls:
+            one["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = arguments
+        if named == "refusal":
+            one["choices"][0]["message"] |= {"content": None, "refusal": spoken}
+        last = {"choices": [{"delta": {}, "finish_reason": reason}]}
+        delta = [{"refusal" if named == "refusal" else "content": piece} for piece in text]
+        if calls:
+            function = {"name": CALLS[1][1], "arguments": arguments}
+            delta.append({"tool_calls": [{"index": 0, "id": "b", "function": function}]})
+        out = [{"model": "m", "choices": [{"delta": piece}]} for piece in delta] + [last]
+        usage = {"prompt_tokens": read, "completion_tokens": written}
+        one["usage"] = usage
+        many = [dumped(frame) for frame in [*out, {"choices": [], "usage": usage}]] + ["[DONE]"]
+    elif wire == "openai_responses":
+        one["usage"] = {"input_tokens": read, "output_tokens": written}
+        if reason == "no_resources":
+            one["status"] = reason
+        elif reason is not None:
+            one |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
+        if named == "refusal":
+            one["output"][0]["content"] = [{"type": "refusal", "refusal": spoken}]
+        if calls:
+            one["output"][1]["arguments"] = json.dumps(CALLS[1][2])[:-3]
+        end = "incomplete" if one["status"] == "incomplete" else "completed"
+        said = "refusal" if named == "refusal" else "output_text"
+        out = [{"type": f"response.{said}.delta", "output_index": 0, "delta": piece} for piece in text]
+        many = [dumped(frame) for frame in [*out, {"type": f"response.{end}", "response": one}]]
+    elif wire == "anthropic":
+        one |= {"stop_reason": reason, "usage": {"input_tokens": read, "output_tokens": written}}
+        if calls:
+            one["content"][1]["input"] = {"path": "/var/l"}
+        many = many[: -3 if calls else -2]
+        many = [frame.replace('"path\\": \\""', '"path\\": \\"/var/l\\""') for frame in many]
+        last = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": written}}
+        many += [dumped(last), dumped({"type": "message_stop"})]
+    elif wire == "gemini":
+        usage = {"promptTokenCount": read, "candidatesTokenCount": written}
+        one["candidates"][0]["finishReason"] = reason
+        one["usageMetadata"] = usage
+        if not text and not calls:
+            del one["candidates"][0]["content"]
+        many[-1] = dumped({"candidates": [{"finishReason": reason}], "usageMetadata": usage})
+    else:
+        counts = {"done_reason": reason, "prompt_eval_count": read, "eval_count": written}
+        one |= counts
+        many[-1] = dumped({"model": "m", "message": {"content": ""}, "done": True} | counts)
+    return many, one
+
+
 class Answer:
     """The bytes of an answer, in pieces."""
 
@@ -202,6 +309,12 @@ class Answer:
             self.pieces = [framed(wire, one, end).encode() for one in frames(wire, text, calls)]
         else:
             self.pieces = [dumped(whole(wire, text, calls)).encode()]
+
+    @classmethod
+    def stopped(cls, stop, wire, is_streamed):
+        made, (many, one) = cls(wire, is_streamed, [], []), stopped(stop, wire)
+        made.pieces = [framed(wire, frame).encode() for frame in many] if is_streamed else [dumped(one).encode()]
+        return made
 
     def body(self):
         return b"".join(self.pieces)
@@ -336,6 +449,9 @@ class ModelServer:
         )
         if has_results:
             return self.send(connection, Answer(wire, is_streamed, ANSWER, []), False)
+        stop = re.search(r"stop: ([a-z0-9-]+)", body)
+        if stop and wire in REASONS[STOPS[stop.group(1)][0]]:
+            return self.send(connection, Answer.stopped(stop.group(1), wire, is_streamed), False)
         fault = re.search(r"fault: ([a-z0-9-]+)", body)
         fault = fault.group(1) if fault else "none"
         with self.lock:
@@ -362,9 +478,13 @@ def main():
     parser.add_argument("--port", type=int, default=0, help="the port; 0 takes a free one")
     parser.add_argument("--pause", type=int, default=0, help="milliseconds between two frames of a stream")
     parser.add_argument("--faults", action="store_true", help="list the faults and end")
+    parser.add_argument("--stops", action="store_true", help="list the reasons to stop, with their wires, and end")
     asked = parser.parse_args()
     if asked.faults:
         print("\n".join(FAULTS))
+        return
+    if asked.stops:
+        print("\n".join(" ".join([stop, *REASONS[STOPS[stop][0]]]) for stop in STOPS))
         return
     server = ModelServer(asked.port, asked.pause / 1000)
     print(f"listening on http://127.0.0.1:{server.listener.getsockname()[1]}/v1", flush=True)

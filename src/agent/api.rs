@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 pub use crate::ledger::payload::{
-    AnswerBy, HeldResponse, HeldStatus, Step, StepLedger, StepRefusal, UnfitAnswer, Usage,
+    AnswerBy, HeldResponse, HeldStatus, Step, StepLedger, StepRefusal, StopReason, UnfitAnswer, Usage,
 };
 pub use crate::types::RunStatus;
 
@@ -93,6 +93,9 @@ pub struct RunReply {
     /// What became of the schema of the request, if it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub response: Option<HeldResponse>,
+    /// Why the model stopped before the end of its answer, which may be incomplete.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stopped: Option<StopReason>,
     /// Its entries on the ledger. Absent from the recorded payload.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ledger: Option<LedgerRange>,
@@ -121,6 +124,7 @@ impl RunReply {
             runbook,
             answer_json,
             response,
+            stopped,
             ledger: _,
         } = self.clone();
         RunReplyPayload {
@@ -137,11 +141,31 @@ impl RunReply {
             runbook,
             answer_json: answer_json.map(|answer| answer.to_string()),
             response,
+            stopped,
         }
     }
 }
 
 impl RunReply {
+    /// What the answer lacks, in one sentence for people; `None` if the model wrote it to its end.
+    #[must_use]
+    pub fn incomplete(&self) -> Option<&'static str> {
+        Some(match self.stopped? {
+            StopReason::Length => {
+                "the answer is incomplete: the model reached the limit of one reply; ask for less, or raise \
+                 `reply_tokens_max` of the model"
+            }
+            StopReason::ContentFilter => {
+                "the answer is incomplete: the model's server withheld the rest; ask in other words, or ask \
+                 another model"
+            }
+            _ => {
+                "the answer may be incomplete: the model's server ended it for a reason of its own, which the \
+                 run's last `model.reply` on the ledger names"
+            }
+        })
+    }
+
     /// A line for each refusal by a person: how many calls, by whom, and the reason.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
@@ -201,6 +225,7 @@ impl From<RunReplyPayload> for RunReply {
             runbook,
             answer_json,
             response,
+            stopped,
         } = recorded;
         Self {
             run,
@@ -216,6 +241,7 @@ impl From<RunReplyPayload> for RunReply {
             runbook,
             answer_json: answer_json.and_then(|answer| serde_json::from_str(&answer).ok()),
             response,
+            stopped,
             ledger: None,
         }
     }

@@ -59,6 +59,9 @@ fn run(reply: &RunReply, printed: &PrintedRun) -> Result<(), Fail> {
     if let Some(line) = contradicts(reply) {
         show::note(&line);
     }
+    if let Some(line) = reply.incomplete() {
+        show::note(line);
+    }
     let classes: BTreeSet<RefusalClass> = reply.steps.iter().filter_map(|step| step.class).collect();
     // The words of the other classes end with what to do, or the caller can do nothing.
     for class in classes.iter().filter(|class| matches!(class, RefusalClass::Host | RefusalClass::Capacity)) {

@@ -301,6 +301,7 @@ impl One {
         head.print(&screen)?;
         show::line("")?;
         reply::body(&found)?;
+        found.incomplete().into_iter().for_each(show::note);
         Ok(code)
     }
 

@@ -309,6 +309,7 @@ fn drafts() -> [Draft; 3] {
         runbook: None,
         answer_json: None,
         response: None,
+        stopped: None,
     };
     let record = ExportPayload {
         query: String::new(),

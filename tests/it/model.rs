@@ -3,7 +3,9 @@
 
 mod arguments;
 mod ask;
+mod durable;
 mod harm;
+mod reloaded;
 mod wires;
 
 use crate::support::{Server, TestHome, text, until};

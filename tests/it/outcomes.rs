@@ -4,6 +4,8 @@
 //!
 //! Without Python this is skipped with a message, unless `PAR_REQUIRE_PYTHON` is set.
 
+mod stops;
+
 use crate::support::{Server, TestHome, start, text};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

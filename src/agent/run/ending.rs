@@ -1,7 +1,7 @@
 //! The end of a run: an answer, a limit, a wait or an error; and its reply.
 
 use super::state::RunWalk;
-use crate::agent::api::{AnswerBy, RunReply, RunStatus, UnfitAnswer};
+use crate::agent::api::{AnswerBy, RunReply, RunStatus, StopReason, UnfitAnswer};
 use crate::agent::views;
 use crate::gate::AskRefusal;
 use crate::ledger::{AppendError, Draft};
@@ -20,19 +20,14 @@ pub(super) struct WalkEnd {
     pub(super) limit: Option<&'static str>,
     /// What became of the schema of the request, if an answer was held to it.
     pub(super) held: Option<Box<Result<Value, UnfitAnswer>>>,
+    /// Why the model stopped before the end of its answer.
+    pub(super) stopped: Option<StopReason>,
 }
 
 impl WalkEnd {
     pub(super) fn limit(name: &'static str, before: Vec<Draft>) -> Self {
         let answer = Some(format!("the run reached its limit `{name}`"));
-        Self {
-            before,
-            status: RunStatus::Limit,
-            answer,
-            said_by: AnswerBy::Par,
-            limit: Some(name),
-            held: None,
-        }
+        Self { status: RunStatus::Limit, limit: Some(name), ..Self::failed(answer, before) }
     }
 
     /// The conversation does not fit into the window of `provider`.
@@ -41,7 +36,8 @@ impl WalkEnd {
             provider.window_tokens().map(|tokens| format!(" of {tokens} tokens")).unwrap_or_default();
         let answer = format!(
             "the run ended: what it has read does not fit into the window{window} of the model `{}`, also \
-             without the results of earlier calls",
+             without the results of earlier calls; start a run that reads less, or use a model with a larger \
+             window",
             provider.model()
         );
         Self { answer: Some(answer), ..Self::limit("window_tokens", before) }
@@ -59,7 +55,15 @@ impl WalkEnd {
     }
 
     fn failed(answer: Option<String>, before: Vec<Draft>) -> Self {
-        Self { before, status: RunStatus::Failed, answer, said_by: AnswerBy::Par, limit: None, held: None }
+        Self {
+            before,
+            status: RunStatus::Failed,
+            answer,
+            said_by: AnswerBy::Par,
+            limit: None,
+            held: None,
+            stopped: None,
+        }
     }
 
     /// A call waits for a person.
@@ -76,13 +80,12 @@ impl RunWalk<'_> {
         before: Vec<Draft>,
         held: Option<Result<Value, UnfitAnswer>>,
     ) -> WalkEnd {
-        let reply = reply.into_inner();
-        let refusal = match reply.stop {
-            Stop::Refusal(why) => Some(why),
-            Stop::ContentFilter(why) => Some(format!("the provider withheld the reply: {why}")),
-            _ => None,
-        };
-        let answer = reply.text.or(refusal).filter(|text| !text.trim().is_empty());
+        let ModelReply { text, stop, .. } = reply.into_inner();
+        let unsaid = self.unsaid(&stop);
+        let stopped = stopped_early(&stop);
+        let refusal = if let Stop::Refusal(why) = stop { Some(why) } else { None };
+        let is_said = |text: &String| !text.trim().is_empty();
+        let answer = text.filter(is_said).or(refusal.filter(is_said));
         let status = match (&answer, self.last_calls_denied()) {
             // Whatever the model says of it.
             _ if self.is_refused_by_a_person() => RunStatus::Refused,
@@ -98,14 +101,38 @@ impl RunWalk<'_> {
             Proposer::Model(ProviderKind::Offline) => AnswerBy::Par,
             _ => AnswerBy::Model,
         };
-        let (answer, said_by) = match &held {
+        let (answer, said_by) = match (&held, answer) {
             // The model's own words are in its reply on the ledger. A refusal is shown as it is.
-            Some(Err(unfit)) if unfit.keyword != "refusal" => {
+            (Some(Err(unfit)), _) if unfit.keyword != "refusal" => {
                 (Some(format!("the model's answer {}", unfit.words())), AnswerBy::Par)
             }
-            _ => (answer, said_by),
+            (_, None) if status == RunStatus::Failed => (Some(unsaid), AnswerBy::Par),
+            (_, answer) => (answer, said_by),
         };
-        WalkEnd { before, status, answer, said_by, limit: None, held: held.map(Box::new) }
+        let stopped = stopped.filter(|_| said_by == AnswerBy::Model && answer.is_some());
+        WalkEnd { before, status, answer, said_by, limit: None, held: held.map(Box::new), stopped }
+    }
+
+    /// Why a reply without words ended, and what to do about it.
+    fn unsaid(&self, stop: &Stop) -> String {
+        let name = self.asked.named().unwrap_or_else(|| self.asked.model());
+        match stop {
+            Stop::Length => format!(
+                "the model reached the limit of one reply before it wrote an answer; raise `reply_tokens_max` of \
+                 the model `{name}`"
+            ),
+            Stop::ContentFilter(why) => format!(
+                "the model's server withheld the reply, for the reason `{why}`; ask in other words, or ask \
+                 another model"
+            ),
+            Stop::Other(why) => format!(
+                "the model's server ended the reply without an answer, for the reason `{why}`; ask again, or \
+                 ask another model"
+            ),
+            _ => {
+                format!("the model `{name}` ended its reply without an answer; ask again, or in other words")
+            }
+        }
     }
 
     /// Whether a person refused a call of the run, or did not answer in time.
@@ -140,7 +167,7 @@ impl RunWalk<'_> {
     }
 
     pub(super) async fn finish(&mut self, ended: WalkEnd) -> Result<RunReply, AppendError> {
-        let WalkEnd { before, status, answer, said_by, limit, held } = ended;
+        let WalkEnd { before, status, answer, said_by, limit, held, stopped } = ended;
         let response = self.response(held.as_deref());
         let mut reply = RunReply {
             run: self.run.clone(),
@@ -156,6 +183,7 @@ impl RunWalk<'_> {
             runbook: self.conversation.runbook().map(|runbook| runbook.name.clone()),
             answer_json: held.and_then(|held| held.ok()),
             response,
+            stopped,
             ledger: None,
         };
         let (has_before, mut drafts) = (!before.is_empty(), before);
@@ -185,6 +213,16 @@ impl RunWalk<'_> {
     /// What is left of the run. Each model has a deadline of its own.
     pub(super) fn model_deadline(&self) -> Duration {
         Duration::from_micros(self.end_us.saturating_sub(clock::mono_us()))
+    }
+}
+
+/// Why an answer may be incomplete, if the model stopped before its end.
+fn stopped_early(stop: &Stop) -> Option<StopReason> {
+    match stop {
+        Stop::Length => Some(StopReason::Length),
+        Stop::ContentFilter(_) => Some(StopReason::ContentFilter),
+        Stop::Other(_) => Some(StopReason::Other),
+        _ => None,
     }
 }
 

@@ -208,6 +208,7 @@ fn from_entries(entries: &mut RunEntries<'_>) -> Result<RunReply, ReadError> {
         runbook: headers.first().and_then(|header| header.str("runbook")).map(str::to_owned),
         answer_json: None,
         response: None,
+        stopped: None,
         ledger: None,
     };
     for header in &headers {

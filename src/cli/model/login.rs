@@ -46,7 +46,10 @@ impl ModelLogin {
             }
             Some(_) => Ok(()),
             None => {
-                show::note("par: run `par reload` if a server is running, then `par model test`");
+                let name = &model.name;
+                show::note(&format!(
+                    "par: run `par reload` if a server is running, then `par model test {name}`"
+                ));
                 Ok(())
             }
         }

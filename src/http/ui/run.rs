@@ -176,6 +176,9 @@ fn said(run: &RunPage) -> Markup {
         @if let Some(line) = reply.response.as_ref().and_then(HeldResponse::line) {
             p.notice.warn[reply.answer_json.is_none()] { (format::line(&line, 400)) "." }
         }
+        @if let Some(line) = reply.incomplete() {
+            p.notice.warn { (line) "." }
+        }
         @if let Some(limit) = &reply.limit {
             p.notice.warn { "The run reached its limit " code { (format::line(limit, 60)) } "." }
         }

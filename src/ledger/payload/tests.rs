@@ -171,6 +171,7 @@ fn members_that_came_later_are_in_the_corpus() {
         (Kind::ModelReply, "/payload/unfit/repair"),
         (Kind::RunReply, "/payload/answer_json"),
         (Kind::RunReply, "/payload/response/unfit/keyword"),
+        (Kind::RunReply, "/payload/stopped"),
         (Kind::RunReply, "/payload/steps/0/nearest/policy"),
         (Kind::RunReply, "/payload/steps/0/class"),
         (Kind::RunReply, "/payload/steps/1/refused/by"),

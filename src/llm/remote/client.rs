@@ -139,13 +139,29 @@ impl<W: Wire> Remote<W> {
         }
         let sending = Sending { request, key, origin: &origin, began: &began };
         match self.tried(&sending, request.deadline.min(self.total), may).await {
-            Ok(reply) => {
-                // Text and arguments are assembled from pieces and escapes.
-                let clean = self.secrets.clean_since(&began, reply);
-                let found = clean.found().clone();
-                Ok(ModelReply { found, ..clean.into_inner() })
-            }
+            Ok(reply) => Ok(self.searched(&began, reply)),
             Err(error) => Err(error.bounded(&self.secrets, &began)),
+        }
+    }
+
+    /// The reply without secrets: text and arguments are assembled from pieces and escapes.
+    ///
+    /// The bytes of a whole answer were searched before they were parsed, and a second search by the
+    /// same finder changes nothing. They are searched again only if the finder was exchanged since.
+    fn searched(&self, began: &Arc<Finder>, mut reply: ModelReply) -> ModelReply {
+        let raw = reply.streamed.is_none().then(|| std::mem::take(&mut reply.raw));
+        let clean = self.secrets.clean_since(began, reply);
+        let found = clean.found().clone();
+        let reply = ModelReply { found, ..clean.into_inner() };
+        match raw {
+            None => reply,
+            Some(raw) if Arc::ptr_eq(began, &self.secrets.now()) => ModelReply { raw, ..reply },
+            Some(raw) => {
+                let raw = self.secrets.clean_since(began, raw);
+                let mut found = reply.found.clone();
+                found.add_all(raw.found());
+                ModelReply { raw: raw.into_inner(), found, ..reply }
+            }
         }
     }
 

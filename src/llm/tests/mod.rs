@@ -4,6 +4,7 @@ pub(super) mod scripted;
 mod frames;
 mod recorded;
 mod faults;
+mod divided;
 mod states;
 mod schemas;
 mod both;
