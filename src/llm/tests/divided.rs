@@ -2,7 +2,7 @@
 //! its forms, at each place, on each wire. No four bytes of it are shown, and none of it is kept.
 
 use super::frames::{STREAMED, framed, frames};
-use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask_streamed};
+use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, ask_streamed};
 use crate::llm::{ModelReply, ProviderKind, ReplyPart};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -24,10 +24,12 @@ fn places(form: &str) -> impl Iterator<Item = usize> + use<> {
     (0..=form.len()).step_by(if form == KEY { 1 } else { 5 })
 }
 
-/// Asks a server that sends these frames.
+/// Asks a server that sends these frames, each on its own.
 async fn asked(kind: ProviderKind, frames: &[String]) -> (ModelReply, String) {
-    let said = answer(200, "content-type: text/event-stream\r\n", &framed(kind, frames, "\n"));
-    let server = ScriptedServer::start(vec![ServerStep::Say(said)]).await;
+    let head = b"HTTP/1.1 200 x\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_vec();
+    let said = frames.iter().map(|frame| framed(kind, std::slice::from_ref(frame), "\n"));
+    let pieces = [head].into_iter().chain(said).collect();
+    let server = ScriptedServer::start(vec![ServerStep::SayInPieces(pieces)]).await;
     let (outcome, deltas) = ask_streamed(kind, &server.base_url, LONG).await;
     (outcome.unwrap_or_else(|error| panic!("{}: {error}", kind.as_str())), deltas)
 }

@@ -22,6 +22,8 @@ pub(in crate::llm) const LONG: Duration = Duration::from_secs(30);
 pub(in crate::llm) enum ServerStep {
     /// Writes these bytes and closes.
     Say(Vec<u8>),
+    /// Writes these pieces, with a pause between two of them in which the client reads, and closes.
+    SayInPieces(Vec<Vec<u8>>),
     /// Writes these bytes and holds the connection.
     SayAndHold(Vec<u8>),
 }
@@ -54,6 +56,12 @@ impl ScriptedServer {
                     // The client may have disconnected already, as it does when a body is too
                     // large.
                     ServerStep::Say(bytes) => drop(socket.write_all(&bytes).await),
+                    ServerStep::SayInPieces(pieces) => {
+                        for piece in pieces {
+                            drop(socket.write_all(&piece).await);
+                            tokio::time::sleep(Duration::from_millis(4)).await;
+                        }
+                    }
                     ServerStep::SayAndHold(bytes) => {
                         socket.write_all(&bytes).await.expect("written");
                         held.push(socket);
