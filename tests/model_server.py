@@ -404,7 +404,7 @@ def with_fault(fault, wire, is_streamed, key, tries):
         else:
             answer.set(failure.encode())
     if fault == "redirect":
-        answer.status, answer.headers = 302, "location: http://169.254.169.254/\r\n"
+        answer.status, answer.headers = 302, "location: http://127.0.0.1:1/\r\n"
         answer.set(b"")
     return answer
 
