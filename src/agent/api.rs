@@ -147,7 +147,8 @@ impl RunReply {
 }
 
 impl RunReply {
-    /// What the answer lacks, in one sentence for people; `None` if the model wrote it to its end.
+    /// Why the answer is incomplete, in one sentence for people; `None` if the model wrote it to
+    /// its end.
     #[must_use]
     pub fn incomplete(&self) -> Option<&'static str> {
         Some(match self.stopped? {

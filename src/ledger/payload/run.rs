@@ -325,8 +325,8 @@ pub struct RunReplyPayload {
     /// What became of the schema of the request, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<HeldResponse>,
-    /// Why the model stopped before the end of its answer, which may be incomplete. Absent if it did
-    /// not, and in records of earlier versions.
+    /// Why the model stopped before the end of its answer, which may be incomplete. Absent if it
+    /// did not, and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopReason>,
 }

@@ -146,8 +146,9 @@ impl<W: Wire> Remote<W> {
 
     /// The reply without secrets: text and arguments are assembled from pieces and escapes.
     ///
-    /// The bytes of a whole answer were searched before they were parsed, and a second search by the
-    /// same finder changes nothing. They are searched again only if the finder was exchanged since.
+    /// The bytes of a whole answer were searched before they were parsed, and a second search by
+    /// the same finder changes nothing. They are searched again only if the finder was exchanged
+    /// since.
     fn searched(&self, began: &Arc<Finder>, mut reply: ModelReply) -> ModelReply {
         let raw = reply.streamed.is_none().then(|| std::mem::take(&mut reply.raw));
         let clean = self.secrets.clean_since(began, reply);
