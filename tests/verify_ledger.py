@@ -45,7 +45,7 @@ INTEGERS = "seq wall_us mono_us payload_len ref".split()
 ALWAYS = "t log seq kind wall_us mono_us boot payload payload_len".split()
 # Kinds whose payloads are never erased.
 KEPT = """genesis start context.trim config.load policy.load policy.refuse tools.load key.create key.revoke key.epoch approval.request
-    approval.grant approval.refuse anchor export redaction segment.seal payload.drop ledger.damage
+    approval.grant approval.refuse run.cancel halt.set halt.lift anchor export redaction segment.seal payload.drop ledger.damage
     recovery stop""".split()
 HEX64 = re.compile(r"[0-9a-f]{64}")
 

@@ -143,6 +143,7 @@ fn denied(bundle: &Bundle, catalog: &Catalog) {
         counts: Counts::default(),
         origins: None,
         is_chosen: false,
+        is_halted: false,
     };
     assert!(matches!(bundle.decide(&question).answer, Ruling::Deny { .. }));
     assert!(bundle.nearest(&question).is_some());

@@ -44,6 +44,7 @@ pub fn whole(bundle: &Bundle, catalog: &Catalog) -> ([Duration; 3], Value) {
         counts: Counts::default(),
         origins: None,
         is_chosen: false,
+        is_halted: false,
     });
     let decided = start.elapsed();
     black_box(Digest::sha256(canonical(&verdict.request).expect("canonical").as_bytes()));

@@ -1,6 +1,7 @@
 //! Requests to the agent and its replies, in the shapes of the HTTP API.
 
 use super::answer::SchemaFault;
+use crate::gate::StopInForce;
 use crate::ledger::AppendError;
 use crate::ledger::payload::RunReplyPayload;
 use crate::tools::Manifest;
@@ -325,6 +326,9 @@ pub enum RunError {
         /// Time until the key may run again, in seconds.
         retry_after_s: u64,
     },
+    /// A person halted PAR, or what the caller asks for.
+    #[error("{0}; `par halt list` shows it, and `par halt lift` ends it")]
+    Halted(Box<StopInForce>),
     /// The ledger is damaged. Nothing runs until it is renewed.
     #[error("{0}")]
     Damaged(String),

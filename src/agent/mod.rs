@@ -12,7 +12,7 @@
 //! * `front/`: tools that run here, without a child
 //! * `run/`: one run, from its request to its reply
 //! * `resume/`: runs rebuilt from the ledger, after a crash or an approval
-//! * `requests`: the operations of the agent
+//! * `requests`: the operations of the agent. `cancel`: cancels runs
 
 mod answer;
 mod api;
@@ -23,12 +23,14 @@ mod front;
 mod run;
 mod resume;
 mod requests;
+mod cancel;
 
 pub use answer::SchemaFault;
 pub use api::{
     AnswerBy, HeldResponse, HeldStatus, LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus,
     Step, StepLedger, StepRefusal, ToolView, UnfitAnswer, Usage, unread,
 };
+pub use cancel::CancelError;
 pub use news::{
     AllowedCall, DecidedCall, LiveWords, ModelChange, RecordedReply, ReplyWords, RunBegun, RunNews,
     VoidReason, Watch,

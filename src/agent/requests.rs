@@ -122,6 +122,9 @@ impl Agent {
         if let Some(damage) = self.ledger().damage() {
             return Err(AppendError::Damaged(Box::new(damage)).into());
         }
+        if let Some(halt) = self.gate().halt_of(&principal.id()) {
+            return Err(RunError::Halted(Box::new(halt)));
+        }
         let _place = self.take_place(&principal.id())?;
         if let Some(obstacle) = self.obstacle() {
             return Err(RunError::Ledger(obstacle));

@@ -2,7 +2,7 @@
 
 use super::exit::{self, Fail};
 use super::{
-    approval, audit, backup, compose, config, doctor, init, key, login, manual, model, policy, query,
+    approval, audit, backup, compose, config, doctor, halt, init, key, login, manual, model, policy, query,
     quickstart, reload, run, runbook, runs, serve, show, tool,
 };
 use crate::config::Home;
@@ -56,9 +56,11 @@ enum Command {
     Reload(reload::Reload),
     /// Send a message to the agent, through the running server or, without one, in this process
     Run(run::Run),
-    /// List runs, show one, or send its message again
+    /// List runs, show one, send its message again, or cancel it
     #[command(subcommand)]
     Runs(runs::PastRuns),
+    /// Halt everything, a key, a tool or a session, and lift a halt
+    Halt(halt::HaltCommand),
     /// List, show, approve and deny calls that wait for a person's approval
     Approval(approval::Approvals),
     /// Print a link that opens a login for answering approvals on the dashboard
@@ -166,6 +168,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Fail> {
             None => run.run(home, place.json),
         },
         Command::Runs(runs) => runs.run(home, place.json),
+        Command::Halt(halt) => halt.run(&compose::load(home)?, place.json),
         Command::Approval(approval) => approval.run(home, place.json),
         Command::Login(login) => login.run(&compose::load(home)?, place.json),
         Command::Key(key) => key.run(compose::load(home)?, place.json),

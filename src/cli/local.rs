@@ -40,6 +40,7 @@ pub(super) fn run_here(
         let Some(made) = made else { return Ok(Err(interrupted(&agent, &printed).await)) };
         let made = made.map_err(|e| match e {
             RunError::Invalid(..) | RunError::Schema(_) => Fail::usage(e),
+            RunError::Halted(_) => Fail::new(exit::DENIED, e),
             RunError::Damaged(_) => Fail::new(exit::UNVERIFIED, e),
             other => Fail::failed(other),
         })?;

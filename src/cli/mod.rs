@@ -35,6 +35,7 @@ mod run;
 mod runs;
 mod approval;
 mod key;
+mod halt;
 mod login;
 mod reload;
 mod config;

@@ -1,5 +1,6 @@
 //! `par runs`: runs as a server or the files of a home have them.
 
+mod cancel;
 mod words;
 
 use super::exit::{self, Fail};
@@ -15,6 +16,7 @@ use crate::ledger::payload::RunRequestPayload;
 use crate::ledger::{AppendError, Filter, Index, Ledger, ReadError};
 use crate::policy::Door;
 use crate::types::{RunId, limits, text};
+use cancel::RunCancel;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -29,6 +31,8 @@ pub(super) enum PastRuns {
     Show(One),
     /// Send the message of a run again, as a new run
     Rerun(One),
+    /// Cancel a run that has not ended: what only reads is ended, what acts is waited for
+    Cancel(RunCancel),
 }
 
 #[derive(Debug, Args)]
@@ -89,6 +93,7 @@ impl PastRuns {
             Self::List(list) => list.run(home, is_json),
             Self::Show(one) => one.show(home, is_json),
             Self::Rerun(one) => one.rerun(home, is_json),
+            Self::Cancel(cancel) => cancel.run(home, is_json),
         }
     }
 }
@@ -242,7 +247,11 @@ impl One {
         }
         let source = self.place.open(home)?;
         let rows = match &source {
-            RunSource::Server(server) | RunSource::Managed(server, _) | RunSource::Asking(server, _) => {
+            RunSource::Managed(_, home) => {
+                let page = managed::runs(home, json!({ "limit": 1 }))?;
+                page.get("items").cloned().unwrap_or_default()
+            }
+            RunSource::Server(server) | RunSource::Asking(server, _) => {
                 let page = server.ask("/runs?limit=1", None)?;
                 page.get("items").cloned().unwrap_or_default()
             }

@@ -8,11 +8,12 @@ use super::context::CallContext;
 use super::mint::cleared::ModelPermit;
 use super::point::Gate;
 use super::rules::{Generation, Rules};
+use super::stops::StopInForce;
 use crate::ledger::payload::ModelAskPayload;
 use crate::ledger::{AppendError, Draft, Receipt};
 use crate::policy::{AskQuestion, MODEL_ASK, Ruling, Shadow};
 use crate::types::clock::Wall;
-use crate::types::{DataLabels, Decision, ModelSink, RefusalClass, limits};
+use crate::types::{DataLabels, Decision, ModelSink, NamedRun, RefusalClass, limits};
 use std::fmt;
 
 /// A request to a model that a run is about to make.
@@ -50,11 +51,24 @@ pub struct AskRefusal {
     advice: Vec<String>,
     /// Whether no rule at all is for requests to models.
     is_unknown: bool,
+    /// The stop that covers the run, if one does.
+    stop: Option<Box<StopInForce>>,
+}
+
+impl AskRefusal {
+    /// The stop that covers the run, if one does.
+    #[must_use]
+    pub fn stop(&self) -> Option<&StopInForce> {
+        self.stop.as_deref()
+    }
 }
 
 impl fmt::Display for AskRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sink, reason, advice, is_unknown } = self;
+        let Self { sink, reason, advice, is_unknown, stop } = self;
+        if let Some(stop) = stop {
+            return write!(f, "{stop}");
+        }
         write!(
             f,
             "the rules do not allow this run to be sent to `{}` at {}: {reason}",
@@ -80,15 +94,16 @@ pub(super) struct AskDecided {
     labels: DataLabels,
     refusal: Option<AskRefusal>,
     generation: Generation,
+    of: NamedRun,
 }
 
 impl AskDecided {
     /// What follows once `receipt` proves the decision durable.
     pub(super) fn release(self, receipt: &Receipt) -> AskOutcome {
-        let Self { sink, labels, refusal, generation, .. } = self;
+        let Self { sink, labels, refusal, generation, of, .. } = self;
         match refusal {
             Some(refusal) => AskOutcome::Refused(refusal),
-            None => AskOutcome::Permit(ModelPermit::new(receipt, sink, labels, generation)),
+            None => AskOutcome::Permit(ModelPermit::new(receipt, sink, labels, generation, of)),
         }
     }
 }
@@ -118,9 +133,12 @@ impl Gate {
         let ModelAsk { context, sink, .. } = ask;
         let session = context.session.after(&ask.labels).after(labels);
         let input_tokens = tokens(ask.bytes.saturating_add(bytes));
+        let of = context.named_run();
+        let stop = self.in_force.stops.find(&of.with_tool(None));
         let evaluation = bundle.decide_ask(&AskQuestion {
             subject: context.principal.subject(),
             session: &session,
+            is_halted: stop.is_some(),
             sink,
             input_tokens,
             fallback_of: ask.fallback_of,
@@ -139,11 +157,13 @@ impl Gate {
             }
         };
         let is_allowed = decision == Decision::Allow;
+        let class = if stop.is_some() { RefusalClass::Halt } else { RefusalClass::Policy };
         let refusal = reason.clone().map(|reason| AskRefusal {
             sink: sink.clone(),
             reason,
             advice: advice.clone(),
             is_unknown: !bundle.permits_models(),
+            stop: stop.map(Box::new),
         });
         let payload = ModelAskPayload {
             name: sink.name.clone(),
@@ -166,11 +186,11 @@ impl Gate {
             policy: Some(bundle.digest()),
             decision: Some(decision.as_str()),
             policies,
-            status: (!is_allowed).then_some(RefusalClass::Policy.as_str()),
+            status: (!is_allowed).then_some(class.as_str()),
             labels: Some(session.labels()),
             ..Draft::new(payload)
         };
-        AskDecided { draft, sink: sink.clone(), labels: session.labels(), refusal, generation }
+        AskDecided { draft, sink: sink.clone(), labels: session.labels(), refusal, generation, of }
     }
 }
 

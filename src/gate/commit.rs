@@ -38,7 +38,8 @@ impl Gate {
         // Until the decisions are durable no other rules come into force.
         let _standing = self.in_force.turn.read().await;
         let rules = self.rules().bundle.digest();
-        let decided: Vec<Decided> = decided.into_iter().map(|one| one.under(rules)).collect();
+        let decided: Vec<Decided> =
+            decided.into_iter().map(|one| one.under(rules).unless(&self.in_force.stops)).collect();
         let refuse = |e: ReadError| AppendError::Draft(DraftError(e.to_string()));
         let decided = self.without_repeated(decided).map_err(refuse)?;
         let mut drafts = before;

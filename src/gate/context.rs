@@ -4,7 +4,7 @@ use crate::auth::Principal;
 use crate::policy::Session;
 use crate::provenance::{ArgumentOrigins, SourceTexts};
 use crate::tools::ValidCall;
-use crate::types::{Ceiling, Channel, RunId, SessionId};
+use crate::types::{Ceiling, Channel, NamedRun, RunId, SessionId};
 use std::net::IpAddr;
 
 /// The requester of calls, and the run that they belong to.
@@ -33,6 +33,12 @@ pub struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
+    /// The run by its names.
+    pub(super) fn named_run(&self) -> NamedRun {
+        let (session, run) = (self.session_id.clone(), self.run.clone());
+        NamedRun { caller: self.principal.id(), session, run }
+    }
+
     /// Where the sensitive arguments of `valid` were found.
     pub(super) fn origins(&self, valid: &ValidCall) -> Option<ArgumentOrigins> {
         let sensitive = &valid.manifest().sensitive;

@@ -12,6 +12,7 @@ use super::refusal::{Judgement, Obstacle, refusal};
 use super::requested;
 use super::resource::by_name;
 use super::rules::Rules;
+use super::stops::StopInForce;
 use super::subtree::{self, Below};
 use crate::auth::Principal;
 use crate::call::{Exclusion, Object, Prepared};
@@ -39,6 +40,7 @@ struct QuestionFacts<'a> {
     now_us: u64,
     counts: Counts,
     origins: Option<ArgumentOrigins>,
+    stop: Option<StopInForce>,
 }
 
 impl QuestionFacts<'_> {
@@ -57,6 +59,7 @@ impl QuestionFacts<'_> {
             counts,
             origins: self.origins.as_ref(),
             is_chosen: context.is_chosen(&pending.manifest().name),
+            is_halted: self.stop.is_some(),
         }
     }
 
@@ -102,6 +105,19 @@ impl Gate {
         Pending { call, valid, named, again, rules }
     }
 
+    fn question_facts<'a>(
+        &self,
+        context: &'a CallContext<'a>,
+        pending: &'a Pending,
+        now_us: u64,
+        counts: Counts,
+    ) -> QuestionFacts<'a> {
+        let origins = context.origins(&pending.valid);
+        let run = context.named_run();
+        let stop = self.in_force.stops.find(&run.with_tool(Some(&pending.manifest().name)));
+        QuestionFacts { context, pending, now_us, counts, origins, stop }
+    }
+
     /// Decides a prepared call. Nothing is durable yet, and nothing runs.
     ///
     /// A call that a person has approved is first decided as if it had not been: the approval
@@ -118,8 +134,7 @@ impl Gate {
         // Held until the call is counted, so that the next decision sees it.
         let mut turn = self.counters.turn();
         let counts = turn.counts(tool, now_us);
-        let origins = context.origins(&pending.valid);
-        let facts = QuestionFacts { context, pending: &pending, now_us, counts, origins };
+        let facts = self.question_facts(context, &pending, now_us, counts);
         let ask_about = |approved: Approved<'_>, resource: &policy::Resource| {
             pending.rules.bundle.decide(&facts.question(approved, resource))
         };
@@ -171,6 +186,7 @@ impl Gate {
         {
             verdict = obstacle.into();
         }
+        let verdict = verdict.under(facts.stop.as_ref());
         let counted = verdict.is_allow().then(|| turn.count(tool, now_us));
         let mut payload = decision_payload(&pending, &verdict.evaluation);
         // This room defines the form. Only an object whose name contains a secret may not match it,
@@ -197,14 +213,13 @@ impl Gate {
     ) -> Decided {
         let now_us = Wall::now().0;
         let counts = self.counters.turn().counts(&pending.manifest().name, now_us);
-        let origins = context.origins(&pending.valid);
-        let facts = QuestionFacts { context, pending: &pending, now_us, counts, origins };
+        let facts = self.question_facts(context, &pending, now_us, counts);
         let resource = by_name(&pending).and_then(Result::ok).filter(|_| !pending.is_stale());
         let ruled = resource.as_ref().map(|resource| {
             let asked = facts.question(Approved::No, resource);
             Judgement::from(pending.rules.bundle.decide(&asked))
         });
-        let verdict = ruled.filter(Judgement::is_deny);
+        let verdict = ruled.filter(Judgement::is_deny).map(|verdict| verdict.under(facts.stop.as_ref()));
         let nearest = verdict.as_ref().zip(resource.as_ref());
         let nearest = nearest.and_then(|(verdict, resource)| facts.nearest(verdict.answer(), resource));
         let verdict = verdict.unwrap_or_else(|| Obstacle::new(class, why.to_owned()).into());

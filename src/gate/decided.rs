@@ -5,6 +5,7 @@ use super::facts::Facts;
 use super::mint::asked::Asked;
 use super::refusal::refusal;
 use super::rules::STALE;
+use super::stops::Stops;
 use crate::call::{Exclusion, Prepared};
 use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload};
 use crate::ledger::{Draft, Ref};
@@ -57,7 +58,18 @@ impl Decided {
         Self { facts, word: Decision::Deny, class, reason, next: Next::Nothing, counted: None, ..self }
     }
 
-    /// A deny of this `class` in place of a question to a person, with `why` as its reason.
+    /// The same decision if no stop covers the call; otherwise an allow or a question becomes a
+    /// deny, which ends its child.
+    pub(super) fn unless(self, stops: &Stops) -> Self {
+        match stops.find(&self.facts.stoppable()) {
+            Some(stop) if !matches!(self.next, Next::Nothing) => {
+                self.not_asked(RefusalClass::Halt, &stop.to_string())
+            }
+            _ => self,
+        }
+    }
+
+    /// A deny of this `class` in place of what was decided, with `why` as its reason.
     pub(super) fn not_asked(self, class: RefusalClass, why: &str) -> Self {
         let payload = CallDecisionPayload {
             request: Some(json!({})),

@@ -3,7 +3,9 @@
 use crate::ledger::Stored;
 use crate::ledger::payload::{CallDecisionPayload, NearestRule, StepRefusal};
 use crate::tools::OutputSchema;
-use crate::types::{CallId, DataLabels, Decision, Digest, RefusalClass, RunId, SessionId, StepStatus};
+use crate::types::{
+    CallId, DataLabels, Decision, Digest, RefusalClass, RunId, SessionId, StepStatus, Stoppable,
+};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -66,6 +68,12 @@ impl Facts {
             trusted: None,
             structured: false,
         })
+    }
+
+    /// The call, as it is held against stops.
+    pub(super) fn stoppable(&self) -> Stoppable<'_> {
+        let Self { principal: caller, session, run, tool, .. } = self;
+        Stoppable { caller, session, run, tool: Some(tool) }
     }
 
     /// Checks the JSON object of a success against the schema of trusted results. `None` if the

@@ -10,11 +10,11 @@
 //!
 //! # Layout, lowest first
 //!
-//! * `rules`, `counters`, `facts`, `outcome`, `requested`: values: the rules in force, the calls of
+//! * `stops`: halts and cancelled runs. `rules`, `counters`, `facts`, `outcome`, `requested`: values: the rules in force, the calls of
 //!   the last hour, a call, its result as an entry, and an approval request as an entry.
 //! * `mint/`: the proofs, each in the one module that makes it.
 //! * `pending`, `point`: a call before its decision, and the enforcement point itself.
-//! * `power`, `exchange`: uses of the API's powers, and the exchange of the rules.
+//! * `power`, `exchange`, `halt`: uses of the API's powers, the exchange of the rules, and stops.
 //! * `resource`, `subtree`: from the sandbox's claim to what policies see.
 //! * `context`, `decided`, `card`, `question`: the requester of a call, an uncommitted decision,
 //!   and what a person is shown.
@@ -85,6 +85,7 @@
 //! }
 //! ```
 
+mod stops;
 mod rules;
 mod counters;
 mod facts;
@@ -96,6 +97,7 @@ mod pending;
 mod point;
 mod power;
 mod exchange;
+mod halt;
 mod resource;
 mod subtree;
 mod context;
@@ -119,10 +121,11 @@ pub use context::CallContext;
 pub use counters::{counts, ran};
 pub use decided::Decided;
 pub use facts::CallRecord;
+pub use halt::{CancelledRun, HaltError, HaltOrder};
 pub use mint::asked::Asked;
 pub use mint::cleared::ModelPermit;
 pub use mint::granted::{Granted, Refused};
-pub use mint::permit::{Connecting, Lapse, Order, Permit};
+pub use mint::permit::{Connecting, Order, Permit};
 pub use mint::running::Running;
 pub use mint::told::{Outcome, ToolResult, Waiting};
 pub use pending::Pending;
@@ -132,7 +135,8 @@ pub use recall::{Recall, Recalled, refused_by};
 pub use recover::{PROJECTION, RecoverError};
 pub use requested::State;
 pub use resource::describe_content;
-pub use rules::Rules;
+pub use rules::{Lapse, Rules};
+pub use stops::{StopEnds, StopInForce};
 pub use subtree::UNNAMED_CHILD;
 
 #[cfg(test)]

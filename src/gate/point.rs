@@ -2,6 +2,7 @@
 
 use super::counters::Counters;
 use super::rules::{InForce, Rules};
+use super::stops::Stops;
 use crate::ledger::{Ledger, ReadError};
 use crate::secrets::Secrets;
 use crate::types::clock::Wall;
@@ -42,8 +43,8 @@ impl Gate {
             counters: Counters::from_reader(ledger.reader(), Wall::now().0, |header| {
                 ledger.count_earlier(header)
             })?,
+            in_force: InForce::new(rules, Stops::read(&ledger)?),
             ledger,
-            in_force: InForce::new(rules),
             names: Arc::new(names),
             approval_us: limits::APPROVAL_MS * 1_000,
             answers: Arc::default(),

@@ -7,12 +7,12 @@ use super::point::Gate;
 use super::requested;
 use crate::call::{End, Execution};
 use crate::ledger::{AppendError, Header, Kind, Projection, ReadError, Row};
-use crate::types::Decision;
+use crate::types::{Decision, RunStatus};
 use rusqlite::types::Value as Cell;
 
-/// state.db's tables of allowed calls without a result, and of approval requests.
+/// state.db's tables of allowed calls without a result, of approval requests and of stops.
 pub const PROJECTION: Projection = Projection {
-    tables: &[("open_call", "decision_seq"), ("approval", "request_seq, id")],
+    tables: &[("open_call", "decision_seq"), ("approval", "request_seq, id"), ("stop", "seq")],
     kinds: &[
         Kind::CallDecision,
         Kind::CallResult,
@@ -20,12 +20,16 @@ pub const PROJECTION: Projection = Projection {
         Kind::ApprovalGrant,
         Kind::ApprovalRefuse,
         Kind::RunReply,
+        Kind::RunCancel,
+        Kind::HaltSet,
+        Kind::HaltLift,
     ],
     rows,
 };
 
 fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
     let mut rows = open_calls(header);
+    rows.extend(stops(header));
     rows.extend(requested::rows(header, body));
     rows
 }
@@ -42,6 +46,27 @@ fn open_calls(header: &Header) -> Vec<Row> {
             vec![Row { sql: "DELETE FROM open_call WHERE decision_seq = ?1", values: vec![number(decision)] }]
         }
         _ => Vec::new(),
+    }
+}
+
+fn stops(header: &Header) -> Option<Row> {
+    let number = |seq: u64| Cell::Integer(i64::try_from(seq).unwrap_or(i64::MAX));
+    let run = || Cell::Text(header.str("run").unwrap_or_default().to_owned());
+    match (header.known_kind()?, header.u64("ref")) {
+        (Kind::HaltSet, _) => {
+            Some(Row { sql: "INSERT INTO stop(seq) VALUES (?1)", values: vec![number(header.seq)] })
+        }
+        (Kind::HaltLift, Some(set)) => {
+            Some(Row { sql: "DELETE FROM stop WHERE seq = ?1", values: vec![number(set)] })
+        }
+        (Kind::RunCancel, _) => {
+            let values = vec![number(header.seq), run()];
+            Some(Row { sql: "INSERT INTO stop(seq, run) VALUES (?1, ?2)", values })
+        }
+        (Kind::RunReply, _) if header.str("status") != Some(RunStatus::Waiting.as_str()) => {
+            Some(Row { sql: "DELETE FROM stop WHERE run = ?1", values: vec![run()] })
+        }
+        _ => None,
     }
 }
 

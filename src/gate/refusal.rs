@@ -3,6 +3,7 @@
 //! A reason is for people. The model reads words that name no rule, the same when a decision is
 //! made and when it is read back.
 
+use super::stops::StopInForce;
 use crate::policy::{Evaluation, Ruling};
 use crate::types::{Decision, RefusalClass};
 use serde_json::{Map, Value, json};
@@ -56,6 +57,18 @@ impl Judgement {
 
     pub(super) fn is_deny(&self) -> bool {
         self.answer().decision() == Decision::Deny
+    }
+
+    /// The same answer, given while `stop` covers the call: a deny is explained by it.
+    pub(super) fn under(self, stop: Option<&StopInForce>) -> Self {
+        match (self.evaluation.answer, stop) {
+            (Ruling::Deny { policies, errors, .. }, Some(stop)) => {
+                let (reason, advice) = (stop.to_string(), Vec::new());
+                let answer = Ruling::Deny { policies, reason, advice, errors };
+                Self { evaluation: Evaluation { answer, ..self.evaluation }, class: RefusalClass::Halt }
+            }
+            (answer, _) => Self { evaluation: Evaluation { answer, ..self.evaluation }, class: self.class },
+        }
     }
 
     /// The class of the refusal, if it is one.

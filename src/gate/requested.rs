@@ -6,7 +6,7 @@
 use crate::ledger::payload::{ApprovalRequestPayload, ShownCall};
 use crate::ledger::{Filter, Header, Kind, Order, ReadError, Reader, Row, Stored};
 use crate::policy::Obligation;
-use crate::types::{ApprovalId, CallId, Decision, Digest, RunId, RunStatus, SessionId};
+use crate::types::{ApprovalId, CallId, Decision, Digest, RunId, RunStatus, SessionId, Stoppable};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
@@ -94,6 +94,12 @@ pub(super) struct ApprovalStanding {
 }
 
 impl Requested {
+    /// The call, as it is held against stops.
+    pub(super) fn stoppable(&self) -> Stoppable<'_> {
+        let Self { requester: caller, session, run, tool, .. } = self;
+        Stoppable { caller, session, run, tool: Some(tool) }
+    }
+
     /// Reads a request from an entry; `None` if the entry has another kind or form.
     pub(super) fn from_stored(stored: &Stored) -> Option<Self> {
         Self::read(&stored.header, stored.body.as_deref()?)

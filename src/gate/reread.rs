@@ -58,6 +58,7 @@ impl Gate {
                 counts: Counts::default(),
                 origins: None,
                 is_chosen: false,
+                is_halted: false,
             })
         };
         if matches!(ask(&resource).answer, Ruling::Deny { .. }) {

@@ -4,9 +4,11 @@
 //! exchanged in between, the decision is a deny that says so: once a `policy.load` is durable, no
 //! decision uses earlier rules.
 
+use super::stops::{StopInForce, Stops};
 use crate::ledger::payload::{NameChanges, RulesDifference};
 use crate::policy::Bundle;
 use crate::tools::Catalog;
+use crate::types::Stoppable;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -32,37 +34,57 @@ pub(super) struct InForce {
     pub(super) turn: Arc<tokio::sync::RwLock<()>>,
     /// The current generation of permits.
     generation: Arc<AtomicU64>,
+    pub(super) stops: Stops,
 }
 
-/// The generation that a permit belongs to. Each change that must stop permitted calls which have
-/// not begun starts another one.
+/// The generation that a permit belongs to. Each exchange of the rules starts another one.
 #[derive(Clone, Debug)]
 pub(super) struct Generation {
     own: u64,
     current: Arc<AtomicU64>,
+    stops: Stops,
+}
+
+/// Why what was permitted may not begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lapse {
+    /// It came to begin too late.
+    #[error("the permit had expired")]
+    Expired,
+    /// The rules were exchanged after the decision.
+    #[error("the rules changed before the call began")]
+    Overtaken,
+    /// A person stopped it after the decision.
+    #[error("{0}")]
+    Stopped(Box<StopInForce>),
 }
 
 impl Generation {
     /// A generation that stays current, for tests.
     #[cfg(test)]
     pub(super) fn for_test() -> Self {
-        Self { own: 0, current: Arc::default() }
+        Self { own: 0, current: Arc::default(), stops: Stops::none() }
     }
 
-    /// Whether nothing has happened since that stops calls of this generation.
-    pub(super) fn is_current(&self) -> bool {
-        self.current.load(Ordering::SeqCst) == self.own
+    /// What has happened since that keeps `what` from beginning, if anything.
+    pub(super) fn lapse(&self, what: &Stoppable<'_>) -> Option<Lapse> {
+        if self.current.load(Ordering::SeqCst) != self.own {
+            return Some(Lapse::Overtaken);
+        }
+        self.stops.find(what).map(|stop| Lapse::Stopped(Box::new(stop)))
     }
 }
 
 impl InForce {
-    pub(super) fn new(rules: Rules) -> Self {
-        Self { now: Arc::new(RwLock::new(rules)), turn: Arc::default(), generation: Arc::default() }
+    pub(super) fn new(rules: Rules, stops: Stops) -> Self {
+        let now = Arc::new(RwLock::new(rules));
+        Self { now, turn: Arc::default(), generation: Arc::default(), stops }
     }
 
     /// The current generation.
     pub(super) fn generation(&self) -> Generation {
-        Generation { own: self.generation.load(Ordering::SeqCst), current: self.generation.clone() }
+        let (current, stops) = (self.generation.clone(), self.stops.clone());
+        Generation { own: current.load(Ordering::SeqCst), current, stops }
     }
 
     pub(super) fn now(&self) -> Rules {

@@ -3,9 +3,9 @@
 //! A problem contains only what the caller may know. Details for the operator go to the log where
 //! the problem is created. `middleware` adds the request id.
 
-use crate::agent::{RunError, RunListError, SchemaFault};
+use crate::agent::{CancelError, RunError, RunListError, SchemaFault};
 use crate::auth::Refusal;
-use crate::gate::AnswerError;
+use crate::gate::{AnswerError, HaltError};
 use crate::ledger::ReadError;
 use crate::types::{RunId, limits, text};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -64,6 +64,10 @@ codes! {
     WrongCall = CONFLICT "wrong_call" "The answer is for another call";
     /// Policy or tools have changed since.
     Changed = CONFLICT "changed" "The call or its rules have changed since it was requested";
+    /// A person halted PAR, or what was asked for.
+    Halted = CONFLICT "halted" "A person has halted this";
+    /// The run has ended.
+    Ended = CONFLICT "ended" "The run has already ended";
     /// The body is too long.
     TooLarge = PAYLOAD_TOO_LARGE "too_large" "The request body is too large";
     /// The body is not JSON.
@@ -211,6 +215,7 @@ impl From<RunError> for Problem {
             RunError::Spent { retry_after_s, .. } => {
                 Self::new(Code::TooMany, error.to_string()).retry_after(retry_after_s)
             }
+            RunError::Halted(_) => Self::new(Code::Halted, error.to_string()),
             RunError::Damaged(what) => Self::new(Code::LedgerDamaged, what),
             RunError::Ledger(what) => {
                 tracing::error!(error = %what, "a run was not recorded");
@@ -219,6 +224,30 @@ impl From<RunError> for Problem {
                     "the ledger cannot be written: nothing runs and no result is returned",
                 )
             }
+        }
+    }
+}
+
+impl From<CancelError> for Problem {
+    fn from(error: CancelError) -> Self {
+        match error {
+            CancelError::Unknown => Self::no_run(None),
+            CancelError::Ended(_) => Self::new(Code::Ended, error.to_string()),
+            CancelError::MayNot(refused) => (*refused).into(),
+            CancelError::Stop(error) => error.into(),
+            CancelError::Read(error) => error.into(),
+        }
+    }
+}
+
+impl From<HaltError> for Problem {
+    fn from(error: HaltError) -> Self {
+        match error {
+            HaltError::MayRun => Self::new(Code::Forbidden, error.to_string()),
+            HaltError::MayNot(refused) => (*refused).into(),
+            HaltError::Invalid(..) => Self::new(Code::Invalid, error.to_string()),
+            HaltError::Unknown(_) => Self::new(Code::NotFound, error.to_string()),
+            HaltError::Ledger(error) => RunError::from(error).into(),
         }
     }
 }
@@ -246,6 +275,7 @@ impl From<AnswerError> for Problem {
             AnswerError::Answered(_) => Code::Answered,
             AnswerError::WrongCall => Code::WrongCall,
             AnswerError::Changed => Code::Changed,
+            AnswerError::Halted(_) => Code::Halted,
             AnswerError::Invalid(..) => Code::Invalid,
             AnswerError::Mismatch(_) => {
                 return Self::new(Code::Damaged, "the approval does not match its ledger entries");

@@ -64,6 +64,8 @@ pub enum ModelErrorKind {
     /// Nothing was sent: the rules were exchanged since they allowed it, or they did not decide
     /// about this conversation.
     NotPermitted,
+    /// A person stopped the run.
+    Stopped,
 }
 
 impl ModelError {
@@ -81,6 +83,13 @@ impl ModelError {
 
     pub(super) fn resting(message: String) -> Self {
         Self { kind: ModelErrorKind::Resting, retryable: true, ..Self::not_configured(message) }
+    }
+
+    /// A person stopped the run while the model was answering. What it would have said is unknown,
+    /// and what was sent stays sent.
+    #[must_use]
+    pub fn stopped(message: String) -> Self {
+        Self { kind: ModelErrorKind::Stopped, ..Self::not_configured(message) }
     }
 
     pub(super) fn not_permitted() -> Self {
@@ -162,7 +171,8 @@ impl ModelError {
             ModelErrorKind::TooLong(_)
             | ModelErrorKind::Malformed
             | ModelErrorKind::TooLarge
-            | ModelErrorKind::NotPermitted => false,
+            | ModelErrorKind::NotPermitted
+            | ModelErrorKind::Stopped => false,
         }
     }
 

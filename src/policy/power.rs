@@ -27,6 +27,10 @@ pub enum Power {
     Redact,
     /// Export entries of the ledger into one file.
     Export,
+    /// Cancel a run.
+    RunCancel,
+    /// Halt PAR, a caller, a tool or a session, and lift a halt.
+    Halt,
 }
 
 /// The action group of all powers. Contains no tool.
@@ -34,7 +38,7 @@ pub(super) const GROUP: &str = "api";
 
 impl Power {
     /// Every power.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Run,
         Self::RunRead,
         Self::AuditRead,
@@ -46,6 +50,8 @@ impl Power {
         Self::Reload,
         Self::Redact,
         Self::Export,
+        Self::RunCancel,
+        Self::Halt,
     ];
 
     /// The name of the action.
@@ -63,6 +69,8 @@ impl Power {
             Self::Reload => "reload",
             Self::Redact => "redact",
             Self::Export => "export",
+            Self::RunCancel => "run_cancel",
+            Self::Halt => "halt",
         }
     }
 
@@ -76,7 +84,7 @@ impl Power {
     #[must_use]
     pub fn over(self) -> HeldOver {
         match self {
-            Self::RunRead => HeldOver::Run,
+            Self::RunRead | Self::RunCancel => HeldOver::Run,
             Self::ApprovalRead | Self::Approve => HeldOver::Approval,
             Self::Run
             | Self::AuditRead
@@ -85,7 +93,8 @@ impl Power {
             | Self::HealthRead
             | Self::Reload
             | Self::Redact
-            | Self::Export => HeldOver::Server,
+            | Self::Export
+            | Self::Halt => HeldOver::Server,
         }
     }
 }

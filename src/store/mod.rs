@@ -34,6 +34,7 @@ impl Database {
             Self::State => &[
                 include_str!("../../migrations/state/0001.sql"),
                 include_str!("../../migrations/state/0002.sql"),
+                include_str!("../../migrations/state/0003.sql"),
             ],
             Self::Index => &[
                 include_str!("../../migrations/index/0001.sql"),

@@ -17,6 +17,7 @@
 //! * `ceiling`: the only tools that a run may use.
 //! * `channel`, `level`, `run_status`, `step`: the enumerations that appear in the ledger and in
 //!   the API.
+//! * `stop_scope`: what a person's word stops.
 //! * `found_in`: where the value of an argument was found.
 //! * `shares`: a semaphore with a bound for each key.
 //! * `laws`: the number of cases for property tests. `version`: the version of this program.
@@ -41,6 +42,7 @@ pub mod labels;
 pub mod sink;
 pub mod step;
 pub mod run_status;
+mod stop_scope;
 #[cfg(test)]
 pub(crate) mod laws;
 
@@ -59,4 +61,5 @@ pub use secret::Secret;
 pub use shares::{Full, Share, Shares};
 pub use sink::ModelSink;
 pub use step::{Decision, RefusalClass, StepStatus};
+pub use stop_scope::{NamedRun, StopScope, Stoppable, UnknownScope};
 pub use version::VERSION;

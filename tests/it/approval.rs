@@ -125,7 +125,7 @@ impl People {
     }
 
     /// Stops the launcher's process, so that no call can be prepared.
-    fn stop_tools(&self, server: &Server) {
+    pub(crate) fn stop_tools(&self, server: &Server) {
         let lock = std::fs::read_to_string(self.home.path("data/lock")).expect("lock");
         let front: u32 = lock.lines().find_map(|line| line.strip_prefix("pid=")?.parse().ok()).expect("pid");
         for pid in server.descendants().into_iter().filter(|pid| *pid != front) {

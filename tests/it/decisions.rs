@@ -110,6 +110,7 @@ fn table() -> String {
                         counts: Counts::default(),
                         origins: None,
                         is_chosen: false,
+                        is_halted: false,
                     });
                     words(&verdict.answer)
                 };

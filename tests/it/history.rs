@@ -124,6 +124,7 @@ fn decision(
         counts: Counts { calls_hour: at as i64 % 9, ..Counts::default() },
         origins: None,
         is_chosen: false,
+        is_halted: false,
     });
     let mut payload = json!({ "arguments": arguments, "proposed_id": "", "request": verdict.request });
     if !verdict.answer.errors().is_empty() {

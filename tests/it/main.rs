@@ -52,6 +52,8 @@ mod models;
 mod terminal;
 // A home for one person, and one for several.
 mod people; // as an ordinary user too
+// What a person stops, and what goes on.
+mod halt; // as an ordinary user too
 // Users of this host ask without a key.
 mod ask;
 // Many clients without a key, and one key that takes what it can, leave enough for others.

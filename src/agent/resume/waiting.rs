@@ -6,15 +6,16 @@
 
 use super::recall::{self, FoundRun};
 use crate::agent::api::{AnswerBy, RunError, RunReply, RunStatus};
+use crate::agent::run::{Begun, PartState, RecalledRun};
 use crate::agent::shared::Agent;
 use crate::agent::{run, views};
 use crate::auth::{Authority, Principal, Refusal};
-use crate::gate::{AnswerError, Gate};
+use crate::gate::{AnswerError, Gate, StopInForce};
 use crate::ledger::{AppendError, Draft, ReadError, Ref};
 use crate::llm::{Direct, Proposer, Provider};
 use crate::policy::{Door, Over, Power};
 use crate::types::clock::Wall;
-use crate::types::{RunId, limits};
+use crate::types::{RunId, StopScope, Stoppable, limits};
 use rusqlite::OptionalExtension as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,6 +68,9 @@ impl Agent {
         run: &RunId,
     ) -> Result<Option<RunReply>, ResumeError> {
         let Some((owner, first)) = waiting(self, run)? else { return Ok(None) };
+        if let Some(cancel) = cancelled(self).into_iter().find(|(of, _)| of == run) {
+            return end(self, &owner, run, cancel.1.to_string()).await.map(Some);
+        }
         let (agent, wanted) = (self.clone(), run.clone());
         let found = tokio::task::spawn_blocking(move || recall::find(&agent, &wanted, first)).await;
         let found = found.map_err(|e| RunError::Ledger(e.to_string())).map_err(ResumeError::Run)?;
@@ -74,13 +78,21 @@ impl Agent {
             FoundRun::Ready(recalled, provider) => (recalled, provider),
             FoundRun::NotReady => return Ok(None),
         };
+        if let Some(halt) = halted(self, &owner, &recalled) {
+            tracing::info!(run = %run, halt = halt.seq, "a waiting run goes on waiting: {halt}");
+            return Ok(None);
+        }
         let principal = match requesters.recall(self.gate(), &owner, recalled.begun.door).await {
             Ok(principal) => principal,
             // This does not speak against the key: whether it may still run is unknown.
             Err(Refusal::Unreadable | Refusal::Mismatch) => {
                 return Err(unreadable("the requester's key cannot be read"));
             }
-            Err(refusal) => return end(self, &owner, run, refusal).await.map(Some),
+            Err(refusal) => {
+                tracing::warn!(run = %run, principal = owner, ?refusal, "a waiting run ends: its requester may not run");
+                let why = "cancelled: the key that started this run may no longer run".to_owned();
+                return end(self, &owner, run, why).await.map(Some);
+            }
         };
         let _place = self.wait_for_place(&owner).await;
         tracing::info!(run = %run, principal = %owner, "a waiting run resumes");
@@ -173,7 +185,7 @@ fn log_outcome(
     };
     match went {
         Ok(Some(status)) => tracing::info!(run = %run, status = status.as_str(), "a run resumed"),
-        Ok(None) => tracing::warn!(run = %run, "a run without open approvals cannot resume"),
+        Ok(None) => tracing::info!(run = %run, "a waiting run did not resume yet"),
         Err(e) => tracing::error!(run = %run, error = %e, "a waiting run did not resume"),
     }
     Some(run)
@@ -190,7 +202,30 @@ async fn sleep_until(wall_us: Option<u64>) {
     }
 }
 
-/// Waiting runs without an open approval under the rules in force.
+/// The runs that are being cancelled, with the stop of each.
+fn cancelled(agent: &Agent) -> Vec<(RunId, StopInForce)> {
+    let stops = agent.gate().stops();
+    let of_run = |stop: &StopInForce| match &stop.scope {
+        StopScope::Run(run) => Some((run.clone(), stop.clone())),
+        _ => None,
+    };
+    stops.iter().filter_map(of_run).collect()
+}
+
+/// The halt that covers a waiting run, or one of its calls that would be decided again: no grant is
+/// spent under a halt.
+fn halted(agent: &Agent, owner: &str, run: &RecalledRun) -> Option<StopInForce> {
+    let Begun { run: id, session_id: session, .. } = &run.begun;
+    let parts = run.open.iter().flat_map(|open| &open.parts);
+    let tools = parts.filter(|part| matches!(part.at, PartState::Again(_) | PartState::Fresh));
+    let tools = tools.map(|part| Some(part.call.tool.as_str())).chain([None]);
+    tools
+        .map(|tool| Stoppable { caller: owner, session, run: id, tool })
+        .find_map(|what| agent.gate().stop_of(&what))
+}
+
+/// Waiting runs without an open approval under the rules in force, and those that a person
+/// cancelled.
 fn ready(agent: &Agent) -> Vec<RunId> {
     let bundle = agent.gate().rules().bundle;
     // With broken policies no caller may run. That does not speak against the requesters: their
@@ -206,10 +241,16 @@ fn ready(agent: &Agent) -> Vec<RunId> {
         let ids = ids.query_map([policy.as_str()], |row| row.get::<_, String>(0))?;
         ids.filter_map(|id| id.map(|id| RunId::parse(&id)).transpose()).collect::<Result<Vec<_>, _>>()
     });
-    found.unwrap_or_else(|e| {
+    let mut found = found.unwrap_or_else(|e| {
         tracing::error!(error = %e, "waiting runs cannot be read");
         Vec::new()
-    })
+    });
+    for (run, _) in cancelled(agent) {
+        if !found.contains(&run) && matches!(waiting(agent, &run), Ok(Some(_))) {
+            found.push(run);
+        }
+    }
+    found
 }
 
 /// The owner and first entry of a waiting run.
@@ -228,14 +269,13 @@ fn unreadable(what: &str) -> ResumeError {
     ResumeError::Run(RunError::Ledger(what.to_owned()))
 }
 
-/// Ends a run whose principal may no longer act. Its approvals become void.
-async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Result<RunReply, ResumeError> {
-    tracing::warn!(run = %run, principal = owner, ?refusal, "a waiting run ends: its requester may not run");
+/// Ends a waiting run, with `why` as its answer. Its approvals become void.
+async fn end(agent: &Agent, owner: &str, run: &RunId, why: String) -> Result<RunReply, ResumeError> {
     let reply = views::find(agent.ledger(), run, |_| true)?;
     let mut reply = reply.ok_or_else(|| unreadable("the run is gone"))?;
     let first = reply.ledger.take().map_or(0, |range| range.first);
     reply.status = RunStatus::Cancelled;
-    reply.answer = Some("cancelled: the key that started this run may no longer run".to_owned());
+    reply.answer = Some(why);
     reply.said_by = Some(AnswerBy::Par);
     let draft = Draft {
         run: Some(run.clone()),
@@ -246,6 +286,7 @@ async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Resul
         ..Draft::new(reply.payload())
     };
     let receipt = agent.ledger().append_one(draft).await?;
+    agent.gate().cancelled(run);
     reply.ledger = Some(views::range(first, &receipt));
     Ok(reply)
 }

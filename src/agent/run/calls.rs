@@ -144,7 +144,22 @@ impl RunWalk<'_> {
             let launcher = self.agent.launcher().clone();
             started.push(match permit.begin() {
                 Ok((order, running)) => {
-                    (running, Ok(tokio::spawn(connect::run(launcher, self.asker(), order))))
+                    let (gate, named) = (self.agent.gate().clone(), self.named());
+                    let (tool, is_read) =
+                        (order.manifest().name.clone(), order.manifest().class == Class::Read);
+                    let run = connect::run(launcher, self.asker(), order);
+                    let run = async move {
+                        let what = named.with_tool(Some(&tool));
+                        tokio::select! {
+                            biased;
+                            execution = run => execution,
+                            // Dropping the call ends its child.
+                            _stop = gate.ended_by(&what, is_read) => {
+                                Execution::without_output(End::Killed)
+                            }
+                        }
+                    };
+                    (running, Ok(tokio::spawn(run)))
                 }
                 Err((running, lapse)) => (running, Err(End::Refused { reason: lapse.to_string() })),
             });

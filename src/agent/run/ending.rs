@@ -3,7 +3,7 @@
 use super::state::RunWalk;
 use crate::agent::api::{AnswerBy, RunReply, RunStatus, StopReason, UnfitAnswer};
 use crate::agent::views;
-use crate::gate::AskRefusal;
+use crate::gate::{AskRefusal, StopInForce};
 use crate::ledger::{AppendError, Draft};
 use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Provider, ProviderKind, Stop};
 use crate::secrets::Clean;
@@ -43,8 +43,16 @@ impl WalkEnd {
         Self { answer: Some(answer), ..Self::limit("window_tokens", before) }
     }
 
+    /// A person stopped the run.
+    pub(super) fn stopped(stop: &StopInForce, before: Vec<Draft>) -> Self {
+        Self { status: RunStatus::Cancelled, ..Self::failed(Some(stop.to_string()), before) }
+    }
+
     /// The rules do not allow the conversation to be sent to the model.
     pub(super) fn not_permitted(refusal: &AskRefusal) -> Self {
+        if let Some(stop) = refusal.stop() {
+            return Self::stopped(stop, Vec::new());
+        }
         let answer = Some(refusal.to_string());
         Self { status: RunStatus::Denied, ..Self::failed(answer, Vec::new()) }
     }
@@ -192,6 +200,9 @@ impl RunWalk<'_> {
         let mut receipts = self.agent.ledger().append_owed(drafts).await?;
         self.report_reply(receipts.first().filter(|_| has_before));
         let receipt = receipts.pop().ok_or(AppendError::Closed)?;
+        if status != RunStatus::Waiting {
+            self.agent.gate().cancelled(&self.run);
+        }
         reply.ledger = Some(views::range(self.first, &receipt));
         Ok(reply)
     }
@@ -208,6 +219,11 @@ impl RunWalk<'_> {
         } else {
             None
         }
+    }
+
+    /// The stop that covers the run, if one does.
+    pub(super) fn stop(&self) -> Option<StopInForce> {
+        self.agent.gate().stop_of(&self.named().with_tool(None))
     }
 
     /// What is left of the run. Each model has a deadline of its own.

@@ -3,6 +3,7 @@
 use super::ending::WalkEnd;
 use super::state::RunWalk;
 use crate::agent::news::{ModelChange, RunNews, VoidReason};
+use crate::gate::{ModelPermit, StopInForce};
 use crate::ledger::AppendError;
 use crate::llm::{DeltaSink, ModelError, ModelErrorKind, ModelReply, ModelRequest, Provider};
 use crate::secrets::Clean;
@@ -23,6 +24,42 @@ impl RunWalk<'_> {
         self.provider.named().filter(|first| provider.named() != Some(*first))
     }
 
+    /// Sends the conversation to a model and waits for its reply, unless a person stops the run.
+    async fn complete(
+        &self,
+        provider: &dyn Provider,
+        permit: Option<&ModelPermit>,
+    ) -> Result<Result<ModelReply, ModelError>, StopInForce> {
+        self.agent.report(|| RunNews::Asking);
+        let words = self.agent.listening();
+        let pass = |delta| {
+            if let Some(words) = &words {
+                words.pass(delta);
+            }
+        };
+        let asked = ModelRequest {
+            conversation: &self.conversation,
+            tools: &self.offers,
+            deadline: self.model_deadline(),
+            permit,
+            // A server is asked to stream only if something listens.
+            listener: words.is_some().then(|| DeltaSink::new(&pass)),
+        };
+        let named = self.named();
+        let stopped = named.with_tool(None);
+        tokio::select! {
+            biased;
+            answered = provider.complete(&asked) => Ok(answered),
+            stop = self.agent.gate().ended_by(&stopped, true) => Err(stop),
+        }
+    }
+
+    fn model_stopped(&mut self, stop: &StopInForce) -> WalkEnd {
+        self.agent.report(|| RunNews::Void(VoidReason::Failed));
+        let before = vec![self.error_draft(&ModelError::stopped(stop.to_string()))];
+        WalkEnd::stopped(stop, before)
+    }
+
     /// Asks the first model that is in service. If it turns out not to be, the next one is asked,
     /// which is another decision of the rules with a commit of its own.
     ///
@@ -40,24 +77,13 @@ impl RunWalk<'_> {
                 Err(ended) => return Ok(Err(ended)),
             };
             self.asked = provider.clone();
-            self.agent.report(|| RunNews::Asking);
-            let words = self.agent.listening();
-            let pass = |delta| {
-                if let Some(words) = &words {
-                    words.pass(delta);
-                }
+            let answered = match self.complete(&*provider, permit.as_ref()).await {
+                Ok(answered) => answered,
+                Err(stop) => return Ok(Err(self.model_stopped(&stop))),
             };
-            let asked = ModelRequest {
-                conversation: &self.conversation,
-                tools: &self.offers,
-                deadline: self.model_deadline(),
-                permit: permit.as_ref(),
-                // A server is asked to stream only if something listens.
-                listener: words.is_some().then(|| DeltaSink::new(&pass)),
-            };
-            // Text and arguments are assembled from pieces and escapes: secrets are searched for in
-            // the final form.
-            let error = match provider.complete(&asked).await {
+            let error = match answered {
+                // Text and arguments are assembled from pieces and escapes: secrets are searched for
+                // in the final form.
                 Ok(reply) => {
                     let name = provider.named().filter(|name| *name != ModelSink::DEFAULT);
                     self.answered_by.extend(name.map(str::to_owned));

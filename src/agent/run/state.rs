@@ -14,7 +14,7 @@ use crate::llm::{Conversation, ModelReply, Provider, ToolOffer};
 use crate::policy::{Door, Session};
 use crate::provenance::SourceTexts;
 use crate::tools::Manifest;
-use crate::types::{Ceiling, Channel, Digest, Labelled, RunId, SessionId, clock, limits};
+use crate::types::{Ceiling, Channel, Digest, Labelled, NamedRun, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// One active run.
@@ -147,6 +147,12 @@ impl<'a> RunWalk<'a> {
             session: self.session.clone(),
             channel: self.channel,
         }
+    }
+
+    /// The run by its names.
+    pub(super) fn named(&self) -> NamedRun {
+        let (session, run) = (self.session_id.clone(), self.run.clone());
+        NamedRun { caller: self.principal.id(), session, run }
     }
 
     pub(super) fn asking(&self) -> CallContext<'_> {

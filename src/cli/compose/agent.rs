@@ -68,6 +68,16 @@ fn settings(
     })
 }
 
+/// Builds the gate over an open ledger.
+pub(in crate::cli) fn gate(
+    config: &Config,
+    rules: &Rules,
+    ledger: Ledger,
+    secrets: Secrets,
+) -> Result<Gate, Fail> {
+    Gate::new(ledger, rules.clone(), config.paths.clone(), secrets).map_err(Fail::failed)
+}
+
 /// Builds the agent over an open ledger.
 pub(in crate::cli) fn agent(
     config: &Config,
@@ -77,7 +87,7 @@ pub(in crate::cli) fn agent(
     provider: Arc<dyn Provider>,
     secrets: Secrets,
 ) -> Result<Agent, Fail> {
-    let gate = Gate::new(ledger, rules.clone(), config.paths.clone(), secrets).map_err(Fail::failed)?;
+    let gate = gate(config, rules, ledger, secrets)?;
     let key_hour = Hour { runs: config.key_runs_hour_max, bytes: config.key_bytes_hour_max };
     let agent = Agent::new(gate.with_approval_ms(config.approval_ms), launcher, provider);
     Ok(agent.with_key_hour(key_hour))

@@ -31,7 +31,7 @@ mod home_reader;
 mod agent;
 mod reach;
 
-pub(super) use agent::{agent, provider, provider_of, wire};
+pub(super) use agent::{agent, gate, provider, provider_of, wire};
 pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
 pub(super) use home_reader::{HomeReader, pass_on};

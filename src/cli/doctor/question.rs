@@ -77,6 +77,7 @@ impl PathQuestion<'_> {
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
         };
         self.rules.bundle.decide(&question).answer
     }

@@ -199,6 +199,7 @@ impl Explain {
             counts: counts(config, &self.tool)?,
             origins: None,
             is_chosen: false,
+            is_halted: false,
         };
         let (answer, considered) = (rules.bundle.decide(&question).answer, rules.bundle.explain(&question));
         let is_open = lead::lacks_permit(&answer, &considered, |policy| rules.bundle.asks(policy));
@@ -233,6 +234,7 @@ impl Explain {
             subject: &subject,
             session: &session,
             sink: &sink,
+            is_halted: false,
             input_tokens: 0,
             fallback_of: None,
             now_us: Wall::now().0,

@@ -23,6 +23,11 @@ pub(in crate::cli) fn run(home: &Home, id: &RunId) -> Result<Value, Fail> {
     Ok(found.get_mut("run").map(Value::take).unwrap_or_default())
 }
 
+/// Cancels a run.
+pub(in crate::cli) fn cancel(home: &Home, id: &RunId, reason: Option<&str>) -> Result<Value, Fail> {
+    ask(home, Operation::RunCancel, json!({ "id": id.as_str(), "reason": reason }))
+}
+
 /// A page of approvals.
 pub(in crate::cli) fn approvals(home: &Home, after: u64) -> Result<Value, Fail> {
     ask(home, Operation::ApprovalList, json!({ "after": after }))

@@ -220,6 +220,7 @@ pub(super) fn refused(url: &str, status: u16, problem: &Value) -> Fail {
             return Fail::new(exit::UNAUTHENTICATED, what);
         }
         403 => exit::DENIED,
+        409 if word("code") == "halted" => exit::DENIED,
         // A missing object or a changed state is not a usage error.
         404 | 409 => exit::FAILED,
         400 | 405..=422 => exit::USAGE,

@@ -157,6 +157,9 @@ impl Gate {
             State::Expired => return Err(AnswerError::Expired),
             other => return Err(AnswerError::Answered(other)),
         }
+        if let Some(halt) = self.in_force.stops.find(&requested.stoppable()) {
+            return Err(AnswerError::Halted(Box::new(halt)));
+        }
         let manifest = rules.catalog.find(&requested.tool).map(|manifest| manifest.digest);
         if requested.policy != rules.bundle.digest() || manifest != Some(requested.manifest) {
             return Err(AnswerError::Changed);

@@ -2,6 +2,7 @@
 
 use crate::gate::mint::granted::Refused;
 use crate::gate::requested::State;
+use crate::gate::stops::StopInForce;
 use crate::ledger::{AppendError, ReadError};
 use crate::types::ApprovalId;
 use serde_json::json;
@@ -31,6 +32,9 @@ pub enum AnswerError {
     /// It already has an answer, or no longer needs one.
     #[error("the approval is already {}", .0.as_str())]
     Answered(State),
+    /// A person halted what the call belongs to.
+    #[error("{0}: the question stays open until the halt is lifted")]
+    Halted(Box<StopInForce>),
     /// The answer names another card or call than the request.
     #[error("`card` or `call_hash` belongs to another call: read the approval again, then answer")]
     WrongCall,

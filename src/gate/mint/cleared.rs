@@ -2,7 +2,9 @@
 
 use crate::gate::rules::Generation;
 use crate::ledger::Receipt;
-use crate::types::{DataLabels, ModelSink};
+use crate::types::{DataLabels, ModelSink, NamedRun};
+#[cfg(test)]
+use crate::types::{RunId, SessionId};
 
 /// Permission to send one conversation to one model, once: bound to its `model.ask` on the ledger,
 /// to the labels that it was decided with, and to the generation of rules.
@@ -12,6 +14,7 @@ pub struct ModelPermit {
     sink: ModelSink,
     labels: DataLabels,
     generation: Generation,
+    of: NamedRun,
     seq: u64,
 }
 
@@ -22,8 +25,9 @@ impl ModelPermit {
         sink: ModelSink,
         labels: DataLabels,
         generation: Generation,
+        of: NamedRun,
     ) -> Self {
-        Self { sink, labels, generation, seq: receipt.seq() }
+        Self { sink, labels, generation, of, seq: receipt.seq() }
     }
 
     /// The model.
@@ -39,16 +43,22 @@ impl ModelPermit {
     }
 
     /// Whether it still allows a conversation with `labels` to be sent to `sink`: the rules are
-    /// those that decided, and they decided with all of these labels.
+    /// those that decided, they decided with all of these labels, and the run is not stopped.
     #[must_use]
     pub fn allows(&self, sink: &ModelSink, labels: &DataLabels) -> bool {
-        self.generation.is_current() && self.sink == *sink && self.labels.covers(labels)
+        let is_standing = self.generation.lapse(&self.of.with_tool(None)).is_none();
+        is_standing && self.sink == *sink && self.labels.covers(labels)
     }
 
     /// A permission without a decision, for tests of providers.
     #[cfg(test)]
     pub(crate) fn for_test(sink: ModelSink) -> Self {
         let labels = DataLabels { seen: ["test".to_owned()].into(), ..DataLabels::untrusted() };
-        Self { sink, labels, generation: Generation::for_test(), seq: 0 }
+        let of = NamedRun {
+            caller: "key:test".to_owned(),
+            session: SessionId::generate(),
+            run: RunId::generate(),
+        };
+        Self { sink, labels, generation: Generation::for_test(), of, seq: 0 }
     }
 }

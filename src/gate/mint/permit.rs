@@ -3,7 +3,7 @@
 use super::running::Running;
 use crate::call::{Exclusion, Held, Object, Prepared};
 use crate::gate::facts::Facts;
-use crate::gate::rules::Generation;
+use crate::gate::rules::{Generation, Lapse};
 use crate::ledger::payload::CallConnectPayload;
 use crate::ledger::{AppendError, Draft, Ledger, Receipt, Ref};
 use crate::secrets::{Finder, Secrets};
@@ -27,17 +27,6 @@ pub struct Permit {
     held: Held,
     not_after_us: u64,
     generation: Generation,
-}
-
-/// Why a permitted call may not begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lapse {
-    /// It came to begin too late.
-    #[error("the permit had expired")]
-    Expired,
-    /// The rules were exchanged after the decision.
-    #[error("the rules changed before the call began")]
-    Overtaken,
 }
 
 /// An allowed call, as it was decided on. It proves nothing.
@@ -85,8 +74,8 @@ impl Permit {
         if clock::mono_us() > not_after_us {
             return Err((running, Lapse::Expired));
         }
-        if !generation.is_current() {
-            return Err((running, Lapse::Overtaken));
+        if let Some(lapse) = generation.lapse(&running.facts().stoppable()) {
+            return Err((running, lapse));
         }
         let order = Order {
             call: running.facts().call.clone(),

@@ -140,7 +140,7 @@ async fn a_permit_does_not_outlive_its_time() {
     let permit = bench.permit().await;
     let permit = permit.expired();
     let Err((running, lapse)) = permit.begin() else { panic!("an order came out") };
-    assert_eq!((lapse, lapse.to_string().as_str()), (Lapse::Expired, "the permit had expired"));
+    assert_eq!((&lapse, lapse.to_string().as_str()), (&Lapse::Expired, "the permit had expired"));
     assert_eq!(bench.released.load(Ordering::SeqCst), 1, "the waiting child is let go of");
     let late = Execution::without_output(End::Refused { reason: lapse.to_string() });
     let results = bench.gate.settle(vec![(running, late)], None).await.expect("settled").0;

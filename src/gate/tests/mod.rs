@@ -26,6 +26,7 @@ mod ends;
 mod recovery;
 mod counted;
 mod exchanged;
+mod halted;
 mod approvals;
 mod refusals;
 mod labels;

@@ -3,8 +3,8 @@
 use super::answering;
 use super::failure::{Failure, failed, known, text};
 use super::room::Room;
-use super::runs;
 use super::words::{FailureCode, Operation};
+use super::{runs, stops};
 use crate::agent::Agent;
 use crate::auth::{self, Admitted, NewKey, Principal, Role};
 use crate::gate::Granted;
@@ -32,6 +32,7 @@ pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>
     let gate = agent.gate();
     let holding = |power| gate.may(principal, power, Over::Server, Door::SOCKET);
     match operation {
+        Some(operation) if operation.stops() => stops::act(room, principal, operation, asked).await,
         Some(Operation::KeyCreate) => {
             known(asked, &["op", "name", "role", "user", "expires_us", "tools"])?;
             let power: Granted = holding(Power::KeyManage)?;
@@ -81,7 +82,9 @@ pub(super) async fn act(room: &Room, peer: &Admitted, asked: &Map<String, Value>
             let power = holding(Power::Reload)?;
             Ok(json!({ "reload": reloader.reload(Some((principal, power))).await? }))
         }
-        None => Err(Failure::new(FailureCode::Invalid, format!("`op` must be one of {}", operations()))),
+        Some(_) | None => {
+            Err(Failure::new(FailureCode::Invalid, format!("`op` must be one of {}", operations())))
+        }
     }
 }
 

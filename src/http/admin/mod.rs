@@ -15,7 +15,7 @@
 //! * `failure`: why an operation failed
 //! * `room`: what the operations work on
 //! * `answering`: the operations on approvals
-//! * `runs`: the operations on runs
+//! * `runs`: the operations on runs; `stops`: halts, and the cancelling of runs
 //! * `actions`: the other operations
 //! * `socket`: the server
 
@@ -25,6 +25,7 @@ mod failure;
 mod room;
 mod answering;
 mod runs;
+mod stops;
 mod actions;
 mod socket;
 

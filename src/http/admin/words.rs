@@ -14,6 +14,14 @@ pub enum Operation {
     KeyList,
     /// Revoke a key.
     KeyRevoke,
+    /// Halt PAR, a caller, a tool or a session.
+    HaltSet,
+    /// List the halts in force.
+    HaltList,
+    /// Lift a halt.
+    HaltLift,
+    /// Cancel a run.
+    RunCancel,
     /// List runs.
     RunList,
     /// Show one run.
@@ -38,10 +46,14 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation, in the order of the error message.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::KeyCreate,
         Self::KeyList,
         Self::KeyRevoke,
+        Self::HaltSet,
+        Self::HaltList,
+        Self::HaltLift,
+        Self::RunCancel,
         Self::RunList,
         Self::RunShow,
         Self::ApprovalList,
@@ -61,6 +73,10 @@ impl Operation {
             Self::KeyCreate => "key.create",
             Self::KeyList => "key.list",
             Self::KeyRevoke => "key.revoke",
+            Self::HaltSet => "halt.set",
+            Self::HaltList => "halt.list",
+            Self::HaltLift => "halt.lift",
+            Self::RunCancel => "run.cancel",
             Self::RunList => "run.list",
             Self::RunShow => "run.show",
             Self::ApprovalList => "approval.list",
@@ -78,6 +94,12 @@ impl Operation {
     #[must_use]
     pub fn answers(self) -> bool {
         matches!(self, Self::ApprovalList | Self::ApprovalShow | Self::ApprovalAnswer | Self::LoginCreate)
+    }
+
+    /// Whether it halts, lifts or lists halts, or cancels a run.
+    #[must_use]
+    pub fn stops(self) -> bool {
+        matches!(self, Self::HaltSet | Self::HaltList | Self::HaltLift | Self::RunCancel)
     }
 
     /// Parses the name of an operation.
@@ -122,6 +144,8 @@ pub enum FailureCode {
     WrongCall,
     /// Policy or tools have changed since the request.
     Changed,
+    /// A person halted it.
+    Halted,
     /// Payloads of this kind are never erased.
     Kept,
     /// The files of the rules are invalid.
@@ -134,7 +158,7 @@ pub enum FailureCode {
 
 impl FailureCode {
     /// Every code.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Malformed,
         Self::Refused,
         Self::Forbidden,
@@ -151,6 +175,7 @@ impl FailureCode {
         Self::Answered,
         Self::WrongCall,
         Self::Changed,
+        Self::Halted,
         Self::Kept,
         Self::Rules,
         Self::Ledger,
@@ -177,6 +202,7 @@ impl FailureCode {
             Self::Answered => "answered",
             Self::WrongCall => "wrong_call",
             Self::Changed => "changed",
+            Self::Halted => "halted",
             Self::Kept => "kept",
             Self::Rules => "rules",
             Self::Ledger => "ledger",
@@ -227,6 +253,7 @@ impl From<&AnswerError> for FailureCode {
             AnswerError::Answered(_) => Self::Answered,
             AnswerError::WrongCall => Self::WrongCall,
             AnswerError::Changed => Self::Changed,
+            AnswerError::Halted(_) => Self::Halted,
             AnswerError::Invalid(..) => Self::Invalid,
             AnswerError::Mismatch(_) => Self::Damaged,
             AnswerError::Ledger(error) => error.into(),

@@ -1,5 +1,6 @@
 //! `GET /livez`, `/readyz` and `/health`.
 
+use crate::auth;
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::middleware::AsIs;
@@ -60,11 +61,20 @@ pub(in crate::http) fn report(app: &App) -> Value {
         "ready": word.is_none(),
         "why": word,
         "obstacles": obstacles,
+        "halts": halts(app),
         "warnings": warnings,
         "version": VERSION,
         "ledger": { "log": ledger.log(), "size": head.size, "root": head.root.hex(), "verification": chain.json() },
         "anchor": anchor(app),
     })
+}
+
+/// The halts in force; null if the names of keys cannot be read.
+pub(in crate::http) fn halts(app: &App) -> Value {
+    let names = app.agent.ledger().state(auth::key_names);
+    let stops = app.agent.gate().stops();
+    let halts = stops.iter().filter(|stop| stop.is_halt());
+    names.map_or(Value::Null, |names| halts.map(|halt| halt.json(&names)).collect())
 }
 
 /// The state of the anchors; null without anchors.

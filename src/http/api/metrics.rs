@@ -43,6 +43,9 @@ fn render(app: &App) -> String {
     for ((model, decision), count) in &tally.asks {
         text.sample("par_model_asks_total", &[("model", model), ("decision", decision)], count);
     }
+    text.head("par_halts", "gauge", "Halts in force.");
+    let halts = app.agent.gate().stops().iter().filter(|stop| stop.is_halt()).count();
+    text.sample("par_halts", &[], halts);
     text.head("par_ledger_entries", "gauge", "Entries in the ledger.");
     text.sample("par_ledger_entries", &[], ledger.head().size);
     text.head("par_ledger_obstacle", "gauge", "1 while the entries of runs cannot be written.");

@@ -1,4 +1,4 @@
-//! `POST /agent/run`, `GET /runs` and `GET /runs/{id}`.
+//! `POST /agent/run`, `GET /runs`, `GET /runs/{id}` and `POST /runs/{id}/cancel`.
 
 use super::follow::wants_events;
 use super::responded::respond;
@@ -15,9 +15,11 @@ use crate::ledger::Filter;
 use crate::policy::Power;
 use crate::types::{RunId, limits, text};
 use axum::extract::{Path, Query, Request, State};
-use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Runs a message to its end, or until it waits for an approval. With `Accept: text/event-stream`,
@@ -56,6 +58,32 @@ pub(in crate::http) async fn show(
     let found = tokio::task::spawn_blocking(move || app.agent.find(&sight, &wanted)).await;
     let found = found.map_err(Problem::internal)??;
     found.map(Json).ok_or_else(|| Problem::no_run(Some(id)))
+}
+
+/// Cancels a run that has not ended, once the `run.cancel` is durable. The run ends after that.
+pub(in crate::http) async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let door = caller.door();
+    let principal = caller.able(Power::RunCancel)?;
+    let id = RunId::parse(&id).ok_or_else(|| Problem::no_run(None))?;
+    let (parts, body) = request.into_parts();
+    let asked: CancelRequest = serde_json::from_value(read_json(&parts.headers, body, &app.bounds).await?)
+        .map_err(|_| Problem::new(Code::Invalid, "the body may have one member, `reason`, a string"))?;
+    let stop = app.agent.cancel(&principal, door, &id, asked.reason).await?;
+    let location = [(LOCATION, format!("/runs/{id}"))];
+    Ok((StatusCode::ACCEPTED, location, Json(json!({ "run": id, "cancelled_by": stop.seq }))).into_response())
+}
+
+/// The body of a request to cancel a run.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CancelRequest {
+    #[serde(default)]
+    reason: Option<String>,
 }
 
 /// Returns the runs that the caller may read, newest first. `next` is the `after` of the next page,

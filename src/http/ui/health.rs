@@ -1,9 +1,9 @@
 //! `/ui/health`: whether runs are accepted, the ledger, and the protections around tools.
 
-use super::format;
 use super::page::{self, Here, Page};
 use super::state::Ui;
 use super::visitor::Visitor;
+use super::{format, halts};
 use crate::http::api::health;
 use crate::http::problem::Problem;
 use crate::ledger::ChainState;
@@ -43,6 +43,7 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
             }
             section.card aria-labelledby="chain" { h2 #chain { "Chain" } @if visitor.may(Power::AuditRead) { (chain(&ui)) } }
         }
+        (halts::section(&ui, &visitor)?)
         section.card aria-labelledby="walls" {
             h2 #walls { "Protections around every tool" }
             @if layers.is_empty() { p { "The launcher has not reported any." } }

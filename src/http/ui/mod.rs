@@ -44,6 +44,7 @@ mod row;
 mod live;
 mod activity;
 mod timeline;
+mod halts;
 mod run;
 mod runs;
 mod overview;

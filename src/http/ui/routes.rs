@@ -1,7 +1,7 @@
 //! Every path of the dashboard and its handler.
 
 use super::state::Ui;
-use super::{approvals, assets, audit, entry, headers, health, home, live, login, run, runs, tools};
+use super::{approvals, assets, audit, entry, halts, headers, health, home, live, login, run, runs, tools};
 use crate::http::app::App;
 use crate::http::problem::{Code, Problem};
 use crate::http::stream::Streams;
@@ -27,6 +27,9 @@ pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
         .route("/ui/audit", get(audit::show))
         .route("/ui/export", get(audit::export))
         .route("/ui/audit/{seq}", get(entry::show))
+        .route("/ui/runs/{id}/cancel", post(halts::cancel))
+        .route("/ui/halts", post(halts::set))
+        .route("/ui/halts/lift", post(halts::lift))
         .route("/ui/approvals", get(approvals::list))
         .route("/ui/approvals/{id}", get(approvals::show).post(approvals::answer))
         .route("/ui/approvals/{id}/run", get(run::asked))

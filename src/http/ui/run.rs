@@ -3,7 +3,7 @@
 use super::page::{self, Here, Page, block};
 use super::state::Ui;
 use super::visitor::Visitor;
-use super::{format, timeline};
+use super::{format, halts, timeline};
 use crate::agent::{AnswerBy, HeldResponse, RunReply, RunStatus, Step};
 use crate::auth::key_names;
 use crate::gate::{AnswerError, Approval};
@@ -134,6 +134,9 @@ fn body(visitor: &Visitor, base: &str, run: &RunPage, view: &str) -> Markup {
         div.title {
             h1.message { (format::line(&message, 160)) }
             p { (page::outcome(run.reply.status.as_str())) }
+            @if matches!(run.reply.status, RunStatus::Running | RunStatus::Waiting) && base.starts_with("/ui/runs/") {
+                (halts::cancel_form(visitor, &run.reply.run))
+            }
         }
         (facts(visitor, run))
         (said(run))

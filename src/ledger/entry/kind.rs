@@ -69,8 +69,14 @@ kinds! {
     ApprovalGrant = "approval.grant";
     /// A person refused the call, or the approval expired.
     ApprovalRefuse = "approval.refuse";
+    /// A person cancelled a run.
+    RunCancel = "run.cancel";
     /// A run ended.
     RunReply = "run.reply";
+    /// A person halted all of PAR, a caller, a tool or a session.
+    HaltSet = "halt.set";
+    /// A person lifted a halt.
+    HaltLift = "halt.lift";
     /// A new key signs checkpoints; the payload holds the seal of the previous epoch.
     KeyEpoch = "key.epoch";
     /// A place outside this host has taken a checkpoint.

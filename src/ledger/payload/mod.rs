@@ -14,7 +14,8 @@
 //! `form` (how optional members are written) · `power` (the power that an action used) · `log` (the
 //! log's own entries) · `segments` (which segments are sealed or dropped) · `key` (API keys) ·
 //! `server` (starts, rules, tools) · `call` · `sent` (what a request was made
-//! of) · `answer` (an answer with a schema) · `run` (a run and its model) · `approval`.
+//! of) · `answer` (an answer with a schema) · `run` (a run and its model) · `approval` · `stop` (halts
+//! and cancelled runs).
 
 mod form;
 mod power;
@@ -27,6 +28,7 @@ mod sent;
 mod answer;
 mod run;
 mod approval;
+mod stop;
 #[cfg(test)]
 mod tests;
 
@@ -57,3 +59,4 @@ pub use server::{
     MountNamed, NameChanges, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RulesDifference,
     SkippedFolder, StartPayload, StopPayload, ToolRefusal, ToolsLoadPayload,
 };
+pub use stop::{HaltLiftPayload, HaltSetPayload, RunCancelPayload};

@@ -38,7 +38,10 @@ macro_rules! with_payload {
             Kind::ApprovalRequest => $run::<ApprovalRequestPayload>($($argument),*),
             Kind::ApprovalGrant => $run::<ApprovalGrantPayload>($($argument),*),
             Kind::ApprovalRefuse => $run::<ApprovalRefusePayload>($($argument),*),
+            Kind::RunCancel => $run::<RunCancelPayload>($($argument),*),
             Kind::RunReply => $run::<RunReplyPayload>($($argument),*),
+            Kind::HaltSet => $run::<HaltSetPayload>($($argument),*),
+            Kind::HaltLift => $run::<HaltLiftPayload>($($argument),*),
             Kind::KeyEpoch => $run::<KeyEpochPayload>($($argument),*),
             Kind::Anchor => $run::<AnchorPayload>($($argument),*),
             Kind::Export => $run::<ExportPayload>($($argument),*),
@@ -299,9 +302,14 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
             power(),
         ],
         Kind::KeyCreate => vec![("before", members::<KeyBefore>()), power()],
-        Kind::KeyRevoke | Kind::ApprovalGrant | Kind::ApprovalRefuse | Kind::Export | Kind::Redaction => {
-            vec![power()]
-        }
+        Kind::KeyRevoke
+        | Kind::ApprovalGrant
+        | Kind::ApprovalRefuse
+        | Kind::RunCancel
+        | Kind::HaltSet
+        | Kind::HaltLift
+        | Kind::Export
+        | Kind::Redaction => vec![power()],
         Kind::ModelAsk => vec![("shadow", members::<ShadowDecision>())],
         Kind::CallForecast => vec![("script", members::<LoadedScript>())],
         Kind::ModelError => vec![("sent", members::<SentForm>())],

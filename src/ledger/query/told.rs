@@ -8,10 +8,11 @@ use crate::ledger::entry::{Header, Kind, Payload};
 use crate::ledger::payload::{
     AnchorPayload, ApprovalGrantPayload, ApprovalRefusePayload, ApprovalRequestPayload, AuthRefusedPayload,
     CallConnectPayload, CallDecisionPayload, CallForecastPayload, ContextTrimPayload, ExportPayload,
-    GenesisPayload, KeyCreatePayload, KeyEpochPayload, KeyRevokePayload, LedgerDamagePayload,
-    ModelAskPayload, ModelErrorPayload, ModelReplyPayload, ObjectFound, PayloadDropPayload,
-    PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RedactionPayload, RunReplyPayload,
-    RunRequestPayload, SegmentSealPayload, StartPayload, StopPayload, ToolsLoadPayload,
+    GenesisPayload, HaltLiftPayload, HaltSetPayload, KeyCreatePayload, KeyEpochPayload, KeyRevokePayload,
+    LedgerDamagePayload, ModelAskPayload, ModelErrorPayload, ModelReplyPayload, ObjectFound,
+    PayloadDropPayload, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RedactionPayload,
+    RunCancelPayload, RunReplyPayload, RunRequestPayload, SegmentSealPayload, StartPayload, StopPayload,
+    ToolsLoadPayload,
 };
 use crate::ledger::read::{ReadError, Reader, Stored};
 use crate::types::{ModelSink, limits, text};
@@ -165,6 +166,7 @@ fn what(kind: Kind, stored: &Stored) -> String {
         Kind::CallForecast => said(stored, forecast),
         Kind::ModelReply => said(stored, replied),
         Kind::ModelError => said(stored, |error: ModelErrorPayload| of_model(error.named, &error.error)),
+        Kind::RunCancel => said(stored, |cancel: RunCancelPayload| cancel.reason.unwrap_or_default()),
         Kind::ContextTrim => said(stored, |trim: ContextTrimPayload| trim.line()),
         Kind::ApprovalRequest => said(stored, |asked: ApprovalRequestPayload| {
             of_object(&asked.resource.object, &asked.resource.id)
@@ -197,6 +199,11 @@ fn of_server(kind: Kind, stored: &Stored) -> String {
             format!("{}{user}, {}", key.name, key.role)
         }),
         Kind::KeyRevoke => said(stored, |key: KeyRevokePayload| key.name),
+        Kind::HaltSet => said(stored, |halt: HaltSetPayload| format!("{}: {}", halt.scope, halt.reason)),
+        Kind::HaltLift => said(stored, |lift: HaltLiftPayload| match lift.reason {
+            Some(reason) => format!("{}: {reason}", lift.scope),
+            None => lift.scope.to_string(),
+        }),
         Kind::AuthRefused => said(stored, |refused: AuthRefusedPayload| {
             let reasons = refused.reasons.iter().map(|(reason, count)| format!("{count} × {reason}"));
             reasons.collect::<Vec<_>>().join(", ")

@@ -8,6 +8,8 @@
 use super::annotations::lifts_taint;
 use super::powers;
 use super::scope::fits_action;
+use crate::policy::ask::ACTION as MODEL_ASK;
+use crate::policy::power::Power;
 use crate::policy::request::build;
 use crate::tools::Class;
 use cedar_policy::{Policy, PolicyId, PolicySet};
@@ -21,7 +23,8 @@ pub(in crate::policy) type BuiltIn = BTreeMap<String, String>;
 /// The built-in policies of bundles that were archived without them.
 pub(in crate::policy) fn first(set: &PolicySet, tools: &Value) -> Result<BuiltIn, String> {
     let actions = actions(tools)?;
-    let mut found = common(set, actions);
+    let mut found = common(actions);
+    found.extend(powers::bare(set, &[]));
     if actions.values().any(is_admin) {
         found.insert(TAINTED.to_owned(), tainted(ADMIN, ""));
     }
@@ -36,7 +39,9 @@ pub(in crate::policy) fn first(set: &PolicySet, tools: &Value) -> Result<BuiltIn
 /// depends on the session alone: they are not even offered.
 pub(in crate::policy) fn current(set: &PolicySet, tools: &Value) -> Result<BuiltIn, String> {
     let actions = actions(tools)?;
-    let mut found = common(set, actions);
+    let mut found = common(actions);
+    found.extend(powers::bare(set, &[Power::Halt]));
+    found.extend(halted());
     let (mut lifted, mut is_other) = (Vec::new(), false);
     for (name, _) in actions.iter().filter(|(_, tool)| is_admin(tool)) {
         let permits = lifting(set, name);
@@ -106,9 +111,8 @@ fn tainted(action: &str, unless: &str) -> String {
     )
 }
 
-/// Those for tools outside the ceiling and for paths outside the roots, and those that apply if no
-/// file permits a power.
-fn common(set: &PolicySet, actions: &Map<String, Value>) -> BuiltIn {
+/// Those for tools outside the ceiling and for paths outside the roots.
+fn common(actions: &Map<String, Value>) -> BuiltIn {
     let ceiling = |name: &String| {
         let text = format!(
             "forbid(principal, action == PAR::Action::\"{name}\", resource) \
@@ -126,8 +130,18 @@ fn common(set: &PolicySet, actions: &Map<String, Value>) -> BuiltIn {
         );
         found.insert("par.outside".to_owned(), outside);
     }
-    found.extend(powers::bare(set));
     found
+}
+
+/// The forbids of what a person has stopped: calls and requests to models.
+fn halted() -> BTreeMap<String, String> {
+    let of = |actions: &str, fact: &str| {
+        format!("forbid(principal, {actions}, resource) when {{ context.{fact}.halted }};")
+    };
+    BTreeMap::from([
+        ("par.halted".to_owned(), of("action in PAR::Action::\"call_tool\"", "call")),
+        ("par.halted.ask".to_owned(), of(&format!("action == PAR::Action::\"{MODEL_ASK}\""), "ask")),
+    ])
 }
 
 fn is_admin(tool: &Value) -> bool {

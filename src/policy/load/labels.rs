@@ -276,6 +276,7 @@ mod tests {
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
         });
         (verdict.answer, verdict.request)
     }

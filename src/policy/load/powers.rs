@@ -29,9 +29,9 @@ pub(in crate::policy) fn ever(set: &PolicySet) -> Result<PolicySet, String> {
 pub(in crate::policy) const BARE: &str = "par.bare.read";
 
 /// What an administrator may do if no file permits a power: read, and over the admin socket manage
-/// keys and load the rules on disk. A home with broken or missing policies can then be inspected
+/// keys, load the rules on disk and, with `halts`, halt. A home with broken or missing policies can then be inspected
 /// and repaired, and nothing runs. Each policy with its id.
-pub(in crate::policy) fn bare(set: &PolicySet) -> Vec<(String, String)> {
+pub(in crate::policy) fn bare(set: &PolicySet, halts: &[Power]) -> Vec<(String, String)> {
     if set.policies().any(permits_powers) {
         return Vec::new();
     }
@@ -47,7 +47,7 @@ pub(in crate::policy) fn bare(set: &PolicySet) -> Vec<(String, String)> {
         Power::ToolsRead,
         Power::HealthRead,
     ]);
-    let mending = actions(&[Power::KeyManage, Power::Reload]);
+    let mending = actions(&[&[Power::KeyManage, Power::Reload], halts].concat());
     vec![
         (BARE.to_owned(), format!("permit({admin}, action in [{reading}], resource);")),
         (

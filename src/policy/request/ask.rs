@@ -31,7 +31,7 @@ pub(in crate::policy) fn build(asked: &AskQuestion<'_>, groups: &Groups) -> Buil
         ("reply_tokens_max".to_owned(), number(u64::from(asked.sink.reply_tokens_max))),
         ("input_tokens".to_owned(), number(asked.input_tokens)),
         ("fallback_of".to_owned(), text(asked.fallback_of.unwrap_or_default())),
-        ("halted".to_owned(), Value::Bool(HALTED)),
+        (HALTED.to_owned(), Value::Bool(asked.is_halted)),
     ]);
     ask.extend(asked.source_ip.map(|ip| ("source_ip".to_owned(), Value::Ip(ip.to_string()))));
     let context = BTreeMap::from([

@@ -36,6 +36,7 @@ pub(in crate::policy) fn build(
     let mut call =
         call_record(approved, now_us, source_ip, counts, calls_left(session.budget, session.calls_used));
     call.insert(CHOSEN.to_owned(), Value::Bool(question.is_chosen));
+    call.insert(HALTED.to_owned(), Value::Bool(question.is_halted));
     let mut context = call_context(input, call, question.channel);
     context.extend(origins::members(question.manifest, question.origins));
     let built = built(session, &question.manifest.name, resource, context, nodes);
@@ -91,7 +92,7 @@ fn call_record(
         ("approved".to_owned(), Value::String(approved.as_str().to_owned())),
         ("now".to_owned(), Value::Datetime(milliseconds(now_us))),
         ("calls_left".to_owned(), Value::Long(calls_left)),
-        ("halted".to_owned(), Value::Bool(HALTED)),
+        (HALTED.to_owned(), Value::Bool(false)),
         ("dry_run".to_owned(), Value::Bool(false)),
         (CHOSEN.to_owned(), Value::Bool(false)),
     ]);
@@ -109,8 +110,8 @@ pub(in crate::policy) fn calls_left(budget: i64, calls_used: i64) -> i64 {
     budget.saturating_sub(calls_used).max(0)
 }
 
-/// Whether a halt covers a call: nothing can be halted yet.
-pub(in crate::policy) const HALTED: bool = false;
+/// Whether a stop covers a call or a request to a model.
+pub(in crate::policy) const HALTED: &str = "halted";
 
 /// The context of a call. Every member is always present, so that a `forbid` needs no `has`.
 fn call_context(

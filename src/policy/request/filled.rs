@@ -47,7 +47,7 @@ impl Built {
         let Some(Value::Record(call)) = built.context.get_mut("call") else { return None };
         let channel = Channel::unrecorded(call.contains_key("source_ip"));
         call.insert("calls_left".to_owned(), Value::Long(left));
-        call.insert("halted".to_owned(), Value::Bool(HALTED));
+        call.insert(HALTED.to_owned(), Value::Bool(false));
         built.context.extend(origin_of_call(channel));
         Some(built)
     }

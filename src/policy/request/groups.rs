@@ -124,6 +124,7 @@ mod tests {
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
         });
         (verdict.answer, bundle.digest())
     }

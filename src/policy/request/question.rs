@@ -38,6 +38,8 @@ pub struct Question<'a> {
     pub origins: Option<&'a ArgumentOrigins>,
     /// Whether a person limited the run to some tools and named this one.
     pub is_chosen: bool,
+    /// Whether a stop covers the call.
+    pub is_halted: bool,
 }
 
 /// One request to a language model, as the policies see it.
@@ -49,6 +51,8 @@ pub struct AskQuestion<'a> {
     pub session: &'a Session,
     /// The model.
     pub sink: &'a ModelSink,
+    /// Whether a stop covers the run.
+    pub is_halted: bool,
     /// An estimate of the tokens that would be sent.
     pub input_tokens: u64,
     /// The name of the model that did not answer, if this one is asked in its place.

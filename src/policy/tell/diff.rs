@@ -189,6 +189,7 @@ impl Side<'_> {
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
         };
         ruled(&self.bundle.decide_among(&question, &who.groups).answer)
     }

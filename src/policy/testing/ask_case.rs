@@ -63,6 +63,7 @@ impl AskCase {
             subject: &subject,
             session: &session,
             sink: &self.sink,
+            is_halted: false,
             input_tokens: self.input_tokens,
             fallback_of: self.fallback_of.as_deref(),
             now_us: self.now_us,

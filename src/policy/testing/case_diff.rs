@@ -77,12 +77,13 @@ fn of_case(case: &Case) -> String {
         counts,
         origins,
         is_chosen,
+        is_halted,
         expect: Expect { word, policies, asks },
     } = case;
     let who = of_who(who);
     format!(
         "{who} {tool} {arguments:?} {resource:?} {within:?} {approved:?} {approver:?} {now_us} {source_ip:?} \
-         {channel:?} {counts:?} {origins:?} {is_chosen} {word} {policies:?} {asks:?}"
+         {channel:?} {counts:?} {origins:?} {is_chosen} {is_halted} {word} {policies:?} {asks:?}"
     )
 }
 

@@ -72,6 +72,7 @@ impl<'a> ReadyCase<'a> {
             counts: self.case.counts,
             origins: Some(&self.case.origins),
             is_chosen: self.case.is_chosen,
+            is_halted: self.case.is_halted,
         }
     }
 }

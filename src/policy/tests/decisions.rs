@@ -198,6 +198,7 @@ when { !(principal.risk > 5) && !principal.taint.isEmpty() };
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
         };
         bundle.explain(&question)
     };

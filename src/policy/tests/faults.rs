@@ -184,6 +184,7 @@ fn with_question<T>(asked: &FaultRequest, work: impl FnOnce(&Question<'_>) -> T)
         counts: Counts { calls_hour: 3, ..Counts::default() },
         origins: None,
         is_chosen: false,
+        is_halted: false,
     })
 }
 

@@ -83,6 +83,7 @@ proptest! {
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
         };
         let verdict = bundle.decide(&question);
         let second = bundle.decide(&question);

@@ -97,6 +97,7 @@ fn a_link_is_explained() {
         counts: Counts::default(),
         origins: None,
         is_chosen: false,
+        is_halted: false,
     });
     let one = considered.iter().find(|one| one.policy == "ann-reads-logs").expect("policy");
     let told: Vec<String> =

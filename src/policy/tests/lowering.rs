@@ -436,6 +436,7 @@ proptest! {
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
         });
         prop_assert_eq!(&verdict.answer, &Ruling::Allow { policies: vec!["all".to_owned()] }, "{}", text);
         canonical(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;

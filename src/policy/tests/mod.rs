@@ -121,6 +121,7 @@ fn ask(bundle: &Bundle, who: &Subject, session: &Session, tool: &str, resource: 
         counts: Counts::default(),
         origins: None,
         is_chosen: false,
+        is_halted: false,
     })
 }
 

@@ -25,6 +25,7 @@ fn answer(bundle: &Bundle, asked: &PolicyRequest, session: &Session) -> Ruling {
         counts: Counts::default(),
         origins: None,
         is_chosen: false,
+        is_halted: false,
     };
     bundle.decide(&question).answer
 }

@@ -36,6 +36,7 @@ fn with<T>(tool: &str, resource: &Resource, counts: Counts, work: impl FnOnce(&Q
         counts,
         origins: None,
         is_chosen: false,
+        is_halted: false,
     })
 }
 

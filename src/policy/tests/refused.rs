@@ -334,6 +334,7 @@ proptest! {
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
                 });
                 let Ruling::Deny { errors, .. } = verdict.answer else { panic!("allowed") };
                 prop_assert!(errors.is_empty(), "{}: {:?}", text, errors);

@@ -242,6 +242,7 @@ proptest! {
             counts: Counts::default(),
             origins: None,
             is_chosen: false,
+            is_halted: false,
             };
             let input = lower::record(&manifest.input, &arguments).expect("lowered");
             let built = build::build(&question, bundle.groups(), bundle.labels(), input);

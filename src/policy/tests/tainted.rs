@@ -61,6 +61,7 @@ fn ask(
         counts: Counts::default(),
         origins: None,
         is_chosen: false,
+        is_halted: false,
     })
 }
 

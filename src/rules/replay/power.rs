@@ -30,6 +30,9 @@ pub(super) fn power_of(header: &Header) -> Option<Power> {
         (Kind::KeyRevoke, Power::KeyManage),
         (Kind::PolicyLoad, Power::Reload),
         (Kind::ToolsLoad, Power::Reload),
+        (Kind::RunCancel, Power::RunCancel),
+        (Kind::HaltSet, Power::Halt),
+        (Kind::HaltLift, Power::Halt),
         (Kind::Redaction, Power::Redact),
         (Kind::Export, Power::Export),
     ]

@@ -4,7 +4,7 @@ use super::words::Class;
 
 /// The actions of the schema that are powers of the API. The room `policy` defines them, and a test
 /// there compares the two lists; the launcher, which reads no policy, refuses the same names.
-pub const POWERS: [&str; 11] = [
+pub const POWERS: [&str; 13] = [
     "run",
     "run_read",
     "audit_read",
@@ -16,6 +16,8 @@ pub const POWERS: [&str; 11] = [
     "reload",
     "redact",
     "export",
+    "run_cancel",
+    "halt",
 ];
 
 /// What `name` means in policies, if it is reserved.

@@ -56,6 +56,8 @@ pub(in crate::policy) struct RawCase {
     from: BTreeMap<String, FoundIn>,
     #[serde(default)]
     chosen: bool,
+    #[serde(default)]
+    halted: bool,
     expect: String,
     policies: Option<Vec<String>>,
     asks: Option<Vec<String>>,
@@ -138,6 +140,7 @@ impl RawCase {
                     counts,
                     origins: ArgumentOrigins::given(self.from.clone()),
                     is_chosen: self.chosen,
+                    is_halted: self.halted,
                     expect: expect.clone(),
                 });
             }

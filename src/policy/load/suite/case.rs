@@ -35,6 +35,7 @@ pub(in crate::policy) struct Case {
     pub(in crate::policy) counts: Counts,
     pub(in crate::policy) origins: ArgumentOrigins,
     pub(in crate::policy) is_chosen: bool,
+    pub(in crate::policy) is_halted: bool,
     pub(in crate::policy) expect: Expect,
 }
 
