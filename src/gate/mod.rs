@@ -98,6 +98,7 @@ mod power;
 mod exchange;
 mod resource;
 mod subtree;
+mod units;
 mod context;
 mod ask;
 mod decided;
@@ -134,6 +135,7 @@ pub use requested::State;
 pub use resource::describe_content;
 pub use rules::Rules;
 pub use subtree::UNNAMED_CHILD;
+pub use units::is_left_out;
 
 #[cfg(test)]
 mod tests;
