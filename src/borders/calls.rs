@@ -202,8 +202,8 @@ pub fn bus_reply(bytes: &[u8]) {
     }
 }
 
-/// Certificates in DER, as a server sends them: two, the first of the length in the first two bytes.
-/// Nothing here is trusted, so no chain is accepted; the answer is bounded and visible.
+/// Certificates in DER, as a server sends them: two, the first of the length in the first two
+/// bytes. Nothing here is trusted, so no chain is accepted; the answer is bounded and visible.
 pub fn certificate(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return };
     let (first, second) = rest.split_at(usize::from(u16::from_be_bytes(*length)).min(rest.len()));

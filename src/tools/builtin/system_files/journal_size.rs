@@ -1,6 +1,7 @@
 //! What the journal takes on disk, and the limits that are set for it.
 //!
-//! The names of archived files say when their first entry was written, so no journal file is opened.
+//! The names of archived files say when their first entry was written, so no journal file is
+//! opened.
 
 use super::folders::SystemView;
 use super::lines::FileLines;
