@@ -1,10 +1,12 @@
 //! The cost of the tools that look at a host: each read once with everything around it, the walks
-//! over many files compared with `du` and `grep` on the same files in the same run, and a start
-//! with every tool on.
+//! over many files compared with `du` and `grep` on the same files in the same run, the journal
+//! compared with `journalctl` on the same files, and a start with every tool on.
 //!
 //! `cargo bench --bench tools` prints medians. `PAR_BENCH_FILES` is the number of files of the walk
 //! (default: a million) and `PAR_BENCH_MIB` the size of the text that is searched (default: 1,000);
-//! both are made in the temporary folder and removed.
+//! both are made in the temporary folder and removed. `PAR_BENCH_JOURNAL` is a folder with journal
+//! files that any user may read (default: the small file of the tests), and `PAR_BENCH_UNIT` a unit
+//! in them.
 
 #![expect(clippy::disallowed_methods, reason = "a bench starts `du` and `grep` to compare with")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
@@ -40,6 +42,8 @@ fn arguments(manifest: &Manifest, look: &Path) -> Option<Map<String, Value>> {
             (_, "old") => json!("a.toml"),
             (_, "new") => json!("b.toml"),
             (_, "pid") => json!(1),
+            ("service_status", _) => json!("ssh.service"),
+            ("journal_query", _) => json!(unit()),
             _ => return None,
         };
         arguments.insert(name.to_owned(), value);
@@ -59,6 +63,7 @@ fn main() {
     for name in ["a.toml", "b.toml"] {
         std::fs::write(look.join(name), "a = 1\nb = \"two\"\n").expect("file");
     }
+    let journal = find_journal(disk.path(), &home);
     switch_all_on(&home);
     starts(&home);
     let files = make_files(&home.join("workspace/many"), setting("PAR_BENCH_FILES", 1_000_000));
@@ -73,6 +78,7 @@ fn main() {
             reads(&caller, &look).await;
             walk(&caller, &files).await;
             search(&caller, &texts).await;
+            query(&caller, &journal).await;
         })
         .await
         .expect("measured");
@@ -143,9 +149,8 @@ fn list(caller: &Caller) {
 /// Each read, once with decision, record and sandbox.
 async fn reads(caller: &Caller, look: &Path) {
     let manifests: Vec<_> = caller.gate.rules().catalog.manifests().cloned().collect();
-    let is_fixed =
-        |one: &Manifest| matches!(one.resource, ResourceSpec::Fixed { .. } | ResourceSpec::Path { .. });
-    for manifest in manifests.iter().filter(|one| one.class == Class::Read && is_fixed(one)) {
+    let is_here = |one: &Manifest| !matches!(one.resource, ResourceSpec::Host { .. });
+    for manifest in manifests.iter().filter(|one| one.class == Class::Read && is_here(one)) {
         let Some(arguments) = arguments(manifest, look) else {
             println!("{:<18} needs arguments that this bench does not have", manifest.name);
             continue;
@@ -208,6 +213,50 @@ async fn search(caller: &Caller, folders: &[PathBuf]) {
     for ((name, _), took) in peers.iter().zip(took) {
         ratio("search_files", name, tool, took, 1.5);
     }
+}
+
+/// `journal_query` and `journalctl` with the same options on the same files, in turn.
+async fn query(caller: &Caller, folder: &Path) {
+    let unit = unit();
+    let arguments = json!({ "unit": unit, "limit": 200 });
+    if caller.try_call("journal_query", arguments.clone()).await.is_err() {
+        println!("journal_query      cannot run on this host");
+        return;
+    }
+    let fields = "--output-fields=MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_PID,_SYSTEMD_UNIT,_TRANSPORT";
+    let (mut tool, mut alone) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let mut command = Command::new("/usr/bin/journalctl");
+        command.arg(format!("--directory={}", folder.display())).arg("--output=json").arg(fields);
+        alone.push(spawned(command.arg("--reverse").arg("--lines=200").arg(format!("--unit={unit}"))));
+        let start = Instant::now();
+        caller.call("journal_query", arguments.clone()).await;
+        tool.push(start.elapsed());
+    }
+    ratio("journal_query", "journalctl", median(&mut tool), median(&mut alone), 1.2);
+}
+
+/// The unit whose entries are read.
+fn unit() -> String {
+    std::env::var("PAR_BENCH_UNIT").unwrap_or_else(|_| "many.service".to_owned())
+}
+
+/// The folder with journal files, which the tools of the journal then read, without a group.
+fn find_journal(disk: &Path, home: &Path) -> PathBuf {
+    let folder = std::env::var_os("PAR_BENCH_JOURNAL").map_or_else(|| disk.join("journal"), PathBuf::from);
+    if !folder.exists() {
+        std::fs::create_dir(&folder).expect("folder");
+        let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/journal/system.journal.gz");
+        let output = Command::new("gzip").arg("-dc").arg(packed).output().expect("gzip");
+        std::fs::write(folder.join("system.journal"), output.stdout).expect("journal");
+    }
+    for tool in ["journal_query", "journal_search", "kernel_log"] {
+        let file = home.join(format!("etc/tools.d/{tool}.toml.disabled"));
+        let text = std::fs::read_to_string(&file).expect("shipped");
+        let text = text.replace("/var/log/journal", &folder.display().to_string());
+        std::fs::write(&file, text.replace("groups = [\"systemd-journal\"]\n", "")).expect("written");
+    }
+    folder
 }
 
 fn spawned(command: &mut Command) -> Duration {

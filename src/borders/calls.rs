@@ -1,14 +1,19 @@
 //! Tools: manifests, proposed calls, and the answer of a server that a tool asked.
 
 use super::refuses_visibly;
-use crate::tools::builtin::{ask_systemd, http_get, write_answer};
+use crate::tools::builtin::{
+    ChainQuestion, UnitsAsked, ask_systemd, days_left, http_get, judge, write_answer,
+};
 use crate::tools::{
     Builtin, Catalog, CodeTree, Manifest, Places, ProposedCall, Runner, check_id, journal_result,
 };
 use crate::types::json::{canonical, has_only_exact_integers, has_only_exact_numbers};
+use crate::types::text::visible_line;
 use crate::types::{Digest, WebUrl, limits};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -178,8 +183,9 @@ pub fn bus_reply(bytes: &[u8]) {
     let which = tools[usize::from(*which) % tools.len()];
     let sent = [b"DATA\r\nOK 1\r\n", sent].concat();
     let arguments = json!({ "service": "nginx.service" });
+    let asked = UnitsAsked { arguments: &arguments, left_out: &["ssh.service"] };
     let ask = |piece| {
-        let mut told = ask_systemd(which, PieceServer { left: &sent, piece }, &arguments, 8_192, "h");
+        let mut told = ask_systemd(which, PieceServer { left: &sent, piece }, asked, 8_192, "h");
         if let Ok((Value::Object(members), _)) = &mut told {
             members.remove("observed_at");
         }
@@ -193,6 +199,39 @@ pub fn bus_reply(bytes: &[u8]) {
             assert!(has_only_exact_integers(&value), "{value}: a number that no entry may contain");
             assert!(value.to_string().len() <= 8_192, "{} bytes", value.to_string().len());
         }
+    }
+}
+
+/// Certificates in DER, as a server sends them: two, the first of the length in the first two
+/// bytes. Nothing here is trusted, so no chain is accepted; the answer is bounded and visible.
+pub fn certificate(bytes: &[u8]) {
+    let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return };
+    let (first, second) = rest.split_at(usize::from(u16::from_be_bytes(*length)).min(rest.len()));
+    let mut chain = vec![CertificateDer::from(first)];
+    if !second.is_empty() {
+        chain.push(CertificateDer::from(second));
+    }
+    let roots = RootCertStore::empty();
+    let now_s = 1_790_000_000;
+    match judge(&ChainQuestion { chain: &chain, name: Some("shop.example.com"), roots: &roots, now_s }) {
+        Err(why) => refuses_visibly(&why),
+        Ok(answer) => {
+            let answer = Value::Object(answer);
+            assert_eq!(answer["verdict"], "refused", "{answer}");
+            assert!(is_shown(&answer) && has_only_exact_integers(&answer), "{answer}");
+            assert!(answer.to_string().len() <= 65_536, "{} bytes", answer.to_string().len());
+        }
+    }
+    let _days = days_left(&chain[0], now_s);
+}
+
+/// Whether no text in it could move a cursor, or hide or reorder text.
+fn is_shown(value: &Value) -> bool {
+    match value {
+        Value::String(words) => visible_line(words) == *words,
+        Value::Array(items) => items.iter().all(is_shown),
+        Value::Object(members) => members.values().all(is_shown),
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
     }
 }
 

@@ -36,7 +36,7 @@ pub use crate::egress::proxy::borders::connect_head;
 pub use crate::http::borders::run_request;
 pub use crate::ledger::borders::{entry_header, export, note, proof_file, query, witness};
 pub use crate::llm::borders::{provider_anthropic, provider_openai, provider_stream};
-pub use calls::{bus_reply, http_answer, journal_lines, manifest, tool_call};
+pub use calls::{bus_reply, certificate, http_answer, journal_lines, manifest, tool_call};
 pub use launcher::{journal, launcher_wire};
 pub use rules::{policy, policy_tables};
 pub use values::{host, json, secrets, url};

@@ -18,7 +18,7 @@ macro_rules! targets {
 }
 
 targets! {
-    bus_reply connect_head entry_header export host http_answer journal journal_lines json launcher_wire manifest note policy policy_tables
+    bus_reply certificate connect_head entry_header export host http_answer journal journal_lines json launcher_wire manifest note policy policy_tables
     proof_file provider_anthropic provider_openai provider_stream query run_request secrets tool_call
     url witness
 }

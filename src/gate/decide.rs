@@ -14,6 +14,7 @@ use super::resource::by_name;
 use super::rules::Rules;
 use super::stops::StopInForce;
 use super::subtree::{self, Below};
+use super::units::Members;
 use crate::auth::Principal;
 use crate::call::{Exclusion, Object, Prepared};
 use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, LoadedScript, NearestRule};
@@ -126,9 +127,9 @@ impl Gate {
     pub fn decide(&self, context: &CallContext<'_>, pending: Pending, prepared: Prepared) -> Decided {
         let mut object = self.recorded_object(&prepared.object);
         let resource = self.resource(&pending, &prepared.object, &object);
-        let (paths, unseen) = match self.paths_below(&pending, &prepared.object) {
-            Ok(paths) => (paths, None),
-            Err(obstacle) => (subtree::SubtreePaths::default(), Some(obstacle)),
+        let (members, unseen) = match self.members(&pending, &prepared.object) {
+            Ok(members) => (members, None),
+            Err(obstacle) => (Members::default(), Some(obstacle)),
         };
         let (tool, now_us) = (&pending.manifest().name, Wall::now().0);
         // Held until the call is counted, so that the next decision sees it.
@@ -142,7 +143,7 @@ impl Gate {
             Ok(resource) => Judgement::from(ask_about(approved, resource)),
             Err(obstacle) => obstacle.clone().into(),
         };
-        let look = |approved: Approved<'_>| paths.decide(|resource| ask_about(approved, resource));
+        let look = |approved: Approved<'_>| members.decide(|resource| ask_about(approved, resource));
         let mut verdict = ask(Approved::No);
         let mut below = Below::default();
         match (&prepared.object, unseen) {

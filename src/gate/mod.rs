@@ -100,6 +100,7 @@ mod exchange;
 mod halt;
 mod resource;
 mod subtree;
+mod units;
 mod context;
 mod ask;
 mod decided;
@@ -138,6 +139,7 @@ pub use resource::describe_content;
 pub use rules::{Lapse, Rules};
 pub use stops::{StopEnds, StopInForce};
 pub use subtree::UNNAMED_CHILD;
+pub use units::is_left_out;
 
 #[cfg(test)]
 mod tests;

@@ -64,7 +64,7 @@ impl Gate {
         if matches!(ask(&resource).answer, Ruling::Deny { .. }) {
             return None;
         }
-        let below = self.paths_below(&pending, &object).ok()?.decide(ask);
+        let below = self.members(&pending, &object).ok()?.decide(ask);
         // What the call would leave out now and did not leave out then may be in the result.
         let left_out: BTreeSet<&str> =
             recorded.exclusions.iter().flatten().map(|one| one.canonical.as_str()).collect();

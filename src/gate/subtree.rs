@@ -22,6 +22,9 @@ use std::path::Path;
 /// Why a program is denied if a builtin would leave something out.
 const NO_VIEW: &str = "the tool reads all below the folder, and policies exclude some of it: in this version only \
                        builtins can leave something out";
+/// Why a program that reads over all units is denied if rules forbid one of them.
+const ALL_UNITS: &str = "the tool reads the entries of all units, and policies exclude some units: ask about one \
+                         unit with a tool such as `journal_query`";
 /// Why a call is denied that may read the folder itself and nothing in it.
 const NOTHING_BELOW: &str = "the tool reads what lies below the folder, and policies permit the folder alone";
 
@@ -46,11 +49,13 @@ struct SubtreePath<'a> {
 /// The decisions on them.
 #[derive(Debug, Default)]
 pub(super) struct Below {
-    decisions: Vec<BeneathDecision>,
+    pub(super) decisions: Vec<BeneathDecision>,
     /// The paths that the call leaves out.
     pub(super) exclusions: Vec<Exclusion>,
-    /// Whether nothing at all may be read below the object.
-    is_closed: bool,
+    /// Why nothing at all may be read.
+    pub(super) closed: Option<&'static str>,
+    /// Whether a unit is left out.
+    pub(super) has_units: bool,
 }
 
 impl Gate {
@@ -133,13 +138,15 @@ impl SubtreePaths<'_> {
         for one in &self.0 {
             let mut allows = |resource: &policy::Resource| {
                 let verdict = ask(resource);
-                below.decisions.push(decision(one, &verdict));
+                below.decisions.push(decision(one.name, one.id, &verdict));
                 matches!(verdict.answer, Ruling::Allow { .. })
             };
             if one.resource.as_ref().is_none_or(&mut allows) && allows(&one.any) {
                 continue;
             }
-            below.is_closed |= one.resource.is_none();
+            if one.resource.is_none() {
+                below.closed = Some(NOTHING_BELOW);
+            }
             below.exclusions.push(Exclusion { canonical: one.canonical.to_owned(), id: one.id });
         }
         below
@@ -151,10 +158,11 @@ impl Below {
     /// program gets whole folders.
     pub(super) fn obstacle(&self, runner: &Runner) -> Option<Obstacle> {
         let has_some = self.exclusions.iter().any(|one| one.id.is_some());
-        match runner {
-            _ if self.is_closed => Some(Obstacle::by_policy(NOTHING_BELOW)),
-            Runner::Program(_) if has_some => Some(Obstacle::by_policy(NO_VIEW)),
-            Runner::Program(_) | Runner::Builtin(_) | Runner::Front(_) => None,
+        match (self.closed, runner) {
+            (Some(why), _) => Some(Obstacle::by_policy(why)),
+            (None, Runner::Program(_)) if self.has_units => Some(Obstacle::by_policy(ALL_UNITS)),
+            (None, Runner::Program(_)) if has_some => Some(Obstacle::by_policy(NO_VIEW)),
+            (None, Runner::Program(_) | Runner::Builtin(_) | Runner::Front(_)) => None,
         }
     }
 
@@ -184,17 +192,18 @@ pub(super) fn excluded(exclusions: &[Exclusion]) -> Vec<Excluded> {
 }
 
 /// One decision in the form that is recorded. Principal, action and context are those of the call:
-/// only the resource and its parent paths are repeated.
-fn decision(one: &SubtreePath<'_>, verdict: &Evaluation) -> BeneathDecision {
+/// only the resource and its parent paths are repeated; for a unit, that unit.
+pub(super) fn decision(name: &str, id: Option<FileId>, verdict: &Evaluation) -> BeneathDecision {
     let entities = verdict.request.get("entities").and_then(Value::as_array).into_iter().flatten();
-    let is_path = |entity: &&Value| entity.pointer("/uid/type").is_some_and(|kind| kind == "PAR::Path");
+    let kind = verdict.request.pointer("/resource/type");
+    let is_of_kind = |entity: &&Value| entity.pointer("/uid/type") == kind;
     let errors = verdict.answer.errors();
     BeneathDecision {
-        name: one.name.to_owned(),
-        dev: one.id.map(|id| id.dev.to_string()),
-        ino: one.id.map(|id| id.ino.to_string()),
+        name: name.to_owned(),
+        dev: id.map(|id| id.dev.to_string()),
+        ino: id.map(|id| id.ino.to_string()),
         resource: verdict.request.get("resource").cloned().unwrap_or_default(),
-        entities: entities.filter(is_path).cloned().collect(),
+        entities: entities.filter(is_of_kind).cloned().collect(),
         decision: verdict.answer.decision(),
         policies: verdict.answer.policies().to_vec(),
         errors: (!errors.is_empty()).then(|| errors.to_vec()),

@@ -6,6 +6,7 @@ use crate::launcher::fork::Child;
 use crate::launcher::protocol::{
     self, Ask, CHILD_MESSAGE_BYTES_MAX, ChildMessage, Ended, Go, PacketKind, Received, receive_with,
 };
+use crate::tools::is_unit_name;
 use crate::tools::{Limits, Manifest};
 use crate::types::Digest;
 use crate::types::clock::mono_us;
@@ -42,6 +43,7 @@ pub(crate) struct Call {
     ask: Ask,
     limits: Limits,
     prepare_ms_max: u64,
+    reads_units: bool,
     phase: Phase,
     /// When the phase times out, by [`mono_us`].
     pub(crate) deadline_us: u64,
@@ -105,6 +107,7 @@ impl Call {
             ask,
             limits,
             prepare_ms_max,
+            reads_units: manifest.reads_units,
             phase: Phase::Preparing,
             deadline_us: after_ms(prepare_ms_max),
             pidfd,
@@ -210,11 +213,11 @@ impl Call {
             () if go.object != *object => Some("the permitted object is not the one that was prepared"),
             () => None,
         };
-        let left_out = places(&go.exclusions, object);
+        let left_out = left_out(&go.exclusions, object, self.reads_units);
         let refused = refused
             .or(left_out.is_none().then_some("the permitted exclusions are not those that were prepared"));
         let refused = refused.map(str::to_owned).or(journaled.err());
-        let packet = go_packet(&left_out.unwrap_or_default());
+        let packet = left_out.unwrap_or_default();
         self.enter(Phase::Running(mono_us()), self.limits.wall_ms_max);
         match (refused, &self.control) {
             (Some(reason), _) => self.end(End::Refused { reason }),
@@ -397,9 +400,14 @@ impl Stream {
     }
 }
 
-/// The positions of the exclusions among what was found below the object; `None` if one is not
-/// there.
-fn places(exclusions: &[Exclusion], object: &Object) -> Option<Vec<usize>> {
+/// What the child is told to leave out: units by name, or the positions of paths among what was
+/// found below the object. `None` if one is not there, or is not a unit.
+fn left_out(exclusions: &[Exclusion], object: &Object, reads_units: bool) -> Option<Vec<u8>> {
+    if reads_units && matches!(object, Object::Fixed) {
+        let is_unit = |out: &Exclusion| is_unit_name(&out.canonical) && out.id.is_none();
+        let names = exclusions.iter().map(|out| out.canonical.as_str());
+        return exclusions.iter().all(is_unit).then(|| go_packet(names));
+    }
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),
         Object::Fixed
@@ -410,7 +418,8 @@ fn places(exclusions: &[Exclusion], object: &Object) -> Option<Vec<usize>> {
     };
     let place =
         |out: &Exclusion| beneath.iter().position(|one| one.canonical == out.canonical && one.id == out.id);
-    exclusions.iter().map(place).collect()
+    let places: Option<Vec<String>> = exclusions.iter().map(|out| Some(place(out)?.to_string())).collect();
+    places.map(|places| go_packet(places.iter().map(String::as_str)))
 }
 
 fn after_ms(ms: u64) -> u64 {

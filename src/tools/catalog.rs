@@ -7,6 +7,7 @@ use super::manifest::words::{IdKind, ResourceSpec};
 use super::numbers;
 use crate::config::trusted;
 use crate::types::json::{canonical, parse_strict};
+use crate::types::limits::UNIT_BYTES_MAX;
 use crate::types::{Ceiling, limits, nearest, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -272,9 +273,6 @@ pub fn check_id(id: &str) -> Result<(), String> {
     }
 }
 
-/// Length of the name of a unit, in bytes (systemd.unit(5)).
-const UNIT_BYTES_MAX: usize = 255;
-
 impl IdKind {
     /// Checks that `id` has the form of an id of this kind. A service is a unit of systemd, whose
     /// names have more characters; like other ids it is a plain file name and never an option.
@@ -294,6 +292,12 @@ impl IdKind {
             }
         }
     }
+}
+
+/// Whether a unit may have this name, in any form that systemd has for one.
+#[must_use]
+pub fn is_unit_name(name: &str) -> bool {
+    (1..=UNIT_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn has_nul(value: &Value) -> bool {

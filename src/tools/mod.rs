@@ -25,7 +25,9 @@ mod catalog;
 #[cfg(test)]
 mod tests;
 
-pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, UnknownTool, ValidCall, check_id};
+pub use catalog::{
+    Catalog, CatalogError, Invalid, ProposedCall, UnknownTool, ValidCall, check_id, is_unit_name,
+};
 pub use journal::journal_result;
 pub use manifest::check::program_path;
 pub use manifest::code::CodeFile;

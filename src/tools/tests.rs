@@ -119,10 +119,14 @@ fn a_connected_tool_declares_its_hosts_and_bounds() {
 }
 
 #[test]
-fn the_one_that_is_off_could_be_switched_on() {
+fn the_others_that_are_off_could_be_switched_on() {
     let off = include_str!("../../tools.d/service_restart.toml.disabled");
     let etc = Etc::new();
     let manifest = etc.parse(off).expect("a manifest");
+    let nginx = include_str!("../../tools.d/nginx_test.toml.disabled").replace("/usr/sbin/nginx", "/bin/sh");
+    for other in [include_str!("../../tools.d/journal_size.toml.disabled"), &nginx] {
+        assert_eq!(etc.parse(other).expect("a manifest").resource.kind(), "Host");
+    }
     let bus = std::fs::canonicalize("/run/dbus").unwrap_or("/run/dbus".into()).join("system_bus_socket");
     assert_eq!((manifest.resource.kind(), manifest.connect), ("Service", vec![Connect::Unix(bus)]));
 }
@@ -133,6 +137,8 @@ fn the_one_that_is_off_could_be_switched_on() {
 fn builtins_that_ask_systemd_are_bound_to_the_bus_and_to_the_unit() {
     let (etc, restart) = (Etc::new(), include_str!("../../tools.d/service_restart.toml.disabled"));
     let status = include_str!("../../tools.d/service_status.toml");
+    let list = include_str!("../../tools.d/service_list.toml");
+    let usage = include_str!("../../tools.d/disk_usage.toml");
     let bus = "connect = [\"unix:/run/dbus/system_bus_socket\"]";
     for (manifest, old, new, expect) in [
         (status, bus, "", "needs the socket of the system bus and nothing else"),
@@ -140,6 +146,10 @@ fn builtins_that_ask_systemd_are_bound_to_the_bus_and_to_the_unit() {
         (status, bus, "connect = [\"localhost:80\"]", "and nothing else"),
         (status, "from = \"/service\"\ncanonical = \"id\"", "is = \"localhost\"", "rules decide on the unit"),
         (status, "type = \"Service\"", "type = \"Job\"", "rules decide on the unit"),
+        (status, "canonical = \"id\"", "canonical = \"id\"\nmembers = \"Service\"", "`is = \"localhost\"`"),
+        (list, "members = \"Service\"", "", "rules decide on each of them"),
+        (list, "members = \"Service\"", "members = \"Job\"", "can only be `Service`"),
+        (usage, "is = \"localhost\"", "is = \"localhost\"\nmembers = \"Service\"", "reads nothing of units"),
         (restart, "class = \"admin\"", "class = \"read\"", "this builtin acts"),
         (restart, "class = \"admin\"", "class = \"net\"", "this builtin acts"),
     ] {

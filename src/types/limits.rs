@@ -271,6 +271,8 @@ pub const PATH_BYTES_MAX: usize = 4_095;
 pub const PATH_NAMES_MAX: usize = 128;
 /// Named paths below the object of one call that are decided with it; a call with more is denied.
 pub const NAMED_BENEATH_MAX: usize = 256;
+/// Length of the name of a unit, in bytes (systemd.unit(5)).
+pub const UNIT_BYTES_MAX: usize = 255;
 /// Shortest named secret, in bytes; a shorter one would match by chance.
 pub const SECRET_BYTES_MIN: usize = 8;
 /// Longest named secret, in bytes.

@@ -196,6 +196,33 @@ fn what_systemd_says_of_units_is_a_closed_list() {
     home.expect(0, &["audit", "verify"]);
 }
 
+/// L11: a rule about a unit takes it out of every list, on a real bus.
+#[test]
+fn a_rule_about_a_unit_binds_the_lists() {
+    let Some((home, bus)) = reading_home() else { return };
+    bus.manager(units_with_secrets(), &[]);
+    let forbid = |unit: &str| {
+        format!(
+            "forbid (principal, action in PAR::Action::\"read\", resource == PAR::Service::\"{unit}\");\n"
+        )
+    };
+    let sick = "backup@ignore-all-rules.service";
+    let rules = format!("@id(\"no-sick\")\n{}@id(\"no-backup\")\n{}", forbid(sick), forbid("backup.service"));
+    std::fs::write(home.path("etc/policies/50-no-backup.cedar"), rules).expect("written");
+    for (tool, count, expect) in [
+        ("failed_units", "/failed", json!(0)),
+        ("service_list", "/count_by_state", json!({ "active": 1, "inactive": 1 })),
+        ("timer_list", "/timers_seen", json!(0)),
+    ] {
+        let step = step(&home, tool, &json!({}));
+        assert_eq!((step["status"].as_str(), &step["result"]["excluded"]), (Some("ok"), &json!(2)), "{step}");
+        assert_eq!(step["result"].pointer(count), Some(&expect), "{step}");
+        assert!(!step["result"].to_string().contains("backup"), "{step}");
+    }
+    home.expect(0, &["policy", "replay"]);
+    home.expect(0, &["audit", "verify"]);
+}
+
 /// A bus that is not there, that refuses this user, that says nothing, or that says anything else
 /// ends the call with its reason.
 #[test]

@@ -157,6 +157,31 @@ fn a_unit_is_asked_for_by_the_name_that_the_rules_see() {
     assert_eq!(messages(&told(&home, "journal_query", &dashes)), [""; 0]);
 }
 
+/// L11: a rule about a unit binds each tool that reads its entries. A slice, which would reach the
+/// entries of all its units, is not a unit that may be asked for.
+#[test]
+fn a_rule_about_a_unit_binds_the_search_over_all_units() {
+    let Some(home) = home() else { return };
+    let search = || step(&home, "journal_search", &json!({ "pattern": "maximum auth" }));
+    assert!(search().to_string().contains("maximum auth"), "{}", search());
+    let forbid = "@id(\"no-ssh\")\nforbid (principal, action in PAR::Action::\"read\", \
+                  resource == PAR::Service::\"ssh.service\");\n";
+    std::fs::write(home.path("etc/policies/50-no-ssh.cedar"), forbid).expect("written");
+    for (tool, arguments) in [
+        ("journal_search", json!({ "pattern": "maximum auth" })),
+        ("journal_query", json!({ "unit": "ssh.service" })),
+        ("journal_query", json!({ "unit": "system.slice" })),
+    ] {
+        let step = step(&home, tool, &arguments);
+        assert!(step["status"] != "ok" && !step.to_string().contains("maximum auth for"), "{tool}: {step}");
+    }
+    told(&home, "journal_query", &json!({ "unit": "nginx.service" }));
+    // The kernel's entries belong to no unit.
+    told(&home, "kernel_log", &json!({}));
+    home.expect(0, &["policy", "replay"]);
+    home.expect(0, &["audit", "verify"]);
+}
+
 #[test]
 fn the_kernel_says_what_it_killed_for_memory() {
     let Some(home) = home() else { return };

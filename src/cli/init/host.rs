@@ -23,7 +23,7 @@ const PARTS: [HostPart; 8] = [
     HostPart {
         name: "journal",
         paths: &["/usr/bin/journalctl", "/bin/journalctl"],
-        tools: &["journal_query", "journal_search", "kernel_log"],
+        tools: &["journal_query", "journal_search", "journal_size", "kernel_log"],
     },
     HostPart { name: "apt", paths: &["/usr/bin/apt-get"], tools: &["pending_updates"] },
     HostPart { name: "cron", paths: &["/etc/crontab", "/etc/cron.d"], tools: &["cron_list"] },

@@ -4,7 +4,7 @@ use super::people::People;
 
 /// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
 /// them.
-const SHIPPED: [(&str, &str); 80] = [
+const SHIPPED: [(&str, &str); 86] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
     ("policies/05-models.cedar", include_str!("../../../policies/05-models.cedar")),
@@ -20,8 +20,13 @@ const SHIPPED: [(&str, &str); 80] = [
         "policies/17-journal_search.cedar.disabled",
         include_str!("../../../policies/17-journal_search.cedar.disabled"),
     ),
+    (
+        "policies/17-journal_size.cedar.disabled",
+        include_str!("../../../policies/17-journal_size.cedar.disabled"),
+    ),
     ("policies/17-kernel_log.cedar.disabled", include_str!("../../../policies/17-kernel_log.cedar.disabled")),
     ("policies/17-logins.cedar.disabled", include_str!("../../../policies/17-logins.cedar.disabled")),
+    ("policies/17-nginx_test.cedar.disabled", include_str!("../../../policies/17-nginx_test.cedar.disabled")),
     ("policies/20-deploy.cedar", include_str!("../../../policies/20-deploy.cedar")),
     ("policies/25-network.cedar", include_str!("../../../policies/25-network.cedar")),
     ("policies/30-service.cedar.disabled", include_str!("../../../policies/30-service.cedar.disabled")),
@@ -43,12 +48,20 @@ const SHIPPED: [(&str, &str); 80] = [
         include_str!("../../../policies/tests/17-journal_search.toml.disabled"),
     ),
     (
+        "policies/tests/17-journal_size.toml.disabled",
+        include_str!("../../../policies/tests/17-journal_size.toml.disabled"),
+    ),
+    (
         "policies/tests/17-kernel_log.toml.disabled",
         include_str!("../../../policies/tests/17-kernel_log.toml.disabled"),
     ),
     (
         "policies/tests/17-logins.toml.disabled",
         include_str!("../../../policies/tests/17-logins.toml.disabled"),
+    ),
+    (
+        "policies/tests/17-nginx_test.toml.disabled",
+        include_str!("../../../policies/tests/17-nginx_test.toml.disabled"),
     ),
     ("policies/tests/20-deploy.toml", include_str!("../../../policies/tests/20-deploy.toml")),
     ("policies/tests/25-network.toml", include_str!("../../../policies/tests/25-network.toml")),
@@ -82,12 +95,14 @@ const SHIPPED: [(&str, &str); 80] = [
     ("tools.d/interfaces.toml", include_str!("../../../tools.d/interfaces.toml")),
     ("tools.d/journal_query.toml.disabled", include_str!("../../../tools.d/journal_query.toml.disabled")),
     ("tools.d/journal_search.toml.disabled", include_str!("../../../tools.d/journal_search.toml.disabled")),
+    ("tools.d/journal_size.toml.disabled", include_str!("../../../tools.d/journal_size.toml.disabled")),
     ("tools.d/kernel_log.toml.disabled", include_str!("../../../tools.d/kernel_log.toml.disabled")),
     ("tools.d/largest_paths.toml", include_str!("../../../tools.d/largest_paths.toml")),
     ("tools.d/list_dir.toml", include_str!("../../../tools.d/list_dir.toml")),
     ("tools.d/listening_ports.toml", include_str!("../../../tools.d/listening_ports.toml")),
     ("tools.d/logins.toml.disabled", include_str!("../../../tools.d/logins.toml.disabled")),
     ("tools.d/memory_usage.toml", include_str!("../../../tools.d/memory_usage.toml")),
+    ("tools.d/nginx_test.toml.disabled", include_str!("../../../tools.d/nginx_test.toml.disabled")),
     ("tools.d/pending_updates.toml", include_str!("../../../tools.d/pending_updates.toml")),
     ("tools.d/process_info.toml", include_str!("../../../tools.d/process_info.toml")),
     ("tools.d/process_list.toml", include_str!("../../../tools.d/process_list.toml")),

@@ -21,6 +21,7 @@ mod cards;
 mod repeated;
 mod claims;
 mod subtree;
+mod units;
 mod content;
 mod ends;
 mod recovery;

@@ -30,6 +30,8 @@ const BUS_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct BuiltinGiven<'a> {
     /// What is left out below its object.
     pub(crate) excluded: &'a [&'a Beneath],
+    /// The units that it leaves out.
+    pub(crate) units: &'a [&'a str],
     /// The connection that was made for it.
     pub(crate) connected: Option<OwnedFd>,
     /// Whether an update waits for a restart of the host, if the host says so.
@@ -64,10 +66,10 @@ pub(crate) fn run(
     given: BuiltinGiven<'_>,
     layers: Vec<String>,
 ) -> Result<u8, String> {
-    let BuiltinGiven { excluded, connected, needs_reboot } = given;
+    let BuiltinGiven { excluded, units, connected, needs_reboot } = given;
     let (machine, names) = (start.machine, start.tool.proc_names());
     if which.asks_systemd() {
-        return systemd(start, which, connected, layers);
+        return systemd(start, which, (connected, units), layers);
     }
     // Opened before the last filter, which lets nothing be opened, except by a builtin that walks.
     let inputs = BuiltinInputs {
@@ -104,7 +106,7 @@ pub(crate) fn run(
 fn systemd(
     start: &Start<'_>,
     which: Builtin,
-    connected: Option<OwnedFd>,
+    (connected, units): (Option<OwnedFd>, &[&str]),
     layers: Vec<String>,
 ) -> Result<u8, String> {
     let limits = start.tool.manifest.limits;
@@ -114,7 +116,8 @@ fn systemd(
     last_step(start, &start.machine.filters.builtin, layers)?;
     // A file, since the filter allows only reading and writing.
     let (bus, host) = (File::from(socket), start.machine.supplies.host.hostname.as_str());
-    match builtin::ask_systemd(which, bus, start.arguments, limits.output_bytes_max, host) {
+    let asked = builtin::UnitsAsked { arguments: start.arguments, left_out: units };
+    match builtin::ask_systemd(which, bus, asked, limits.output_bytes_max, host) {
         Ok((value, is_done)) => Ok(answer(Ok(value))?.max(u8::from(!is_done))),
         Err(reason) => answer(Err(reason)),
     }

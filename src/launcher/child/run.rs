@@ -22,7 +22,7 @@ use crate::launcher::view::mounts::{self, Mount, Origins};
 use crate::launcher::view::own_proc;
 use crate::tools::{Limits, ResourceSpec, Runner};
 use crate::types::json::parse_strict;
-use crate::types::limits::{JSON_DEPTH_MAX, NAMED_BENEATH_MAX, PATH_NAMES_MAX};
+use crate::types::limits::{JSON_DEPTH_MAX, NAMED_BENEATH_MAX, PATH_NAMES_MAX, UNIT_BYTES_MAX};
 use crate::types::text;
 use nix::sched::CloneFlags;
 use rustix::process::{
@@ -54,6 +54,8 @@ struct Outward<'a> {
     sockets: &'a [unix::UnixSocket],
     /// What the host's files said in prepare about a pending restart.
     needs_reboot: Option<bool>,
+    /// The units that the call leaves out.
+    units: &'a [&'a str],
 }
 
 /// Whether an update waits for a restart of the host, on hosts that say so (Debian and its kin).
@@ -109,27 +111,36 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     ready(&start, &object, proxy)?;
     match receive_with(control, GO_BYTES_MAX) {
         (Received::Packet(go), connected) => {
-            let outward = Outward { connected, sockets: &sockets, needs_reboot };
-            run_body(&start, &object, &excluded(&go, &object)?, outward, own_proc.as_ref(), layers)
+            let words = words_of(&go)?;
+            let (units, places) = if tool.manifest.reads_units { (words, vec![]) } else { (vec![], words) };
+            let excluded = excluded(&places, &object)?;
+            let outward = Outward { connected, sockets: &sockets, needs_reboot, units: &units };
+            run_body(&start, &object, &excluded, outward, own_proc.as_ref(), layers)
         }
         // The launcher no longer waits for this child.
         _ => Ok(0),
     }
 }
 
-/// What the launcher sends when the call may start: the positions of the exclusions among what was
-/// found below the object.
-pub(crate) fn go_packet(left_out: &[usize]) -> Vec<u8> {
-    let places = left_out.iter().map(usize::to_string).collect::<Vec<_>>();
-    format!("go {}", places.join(" ")).into_bytes()
+/// What the launcher sends when the call may start: what it leaves out, which is the names of units
+/// or positions among what was found below the object.
+pub(crate) fn go_packet<'a>(left_out: impl Iterator<Item = &'a str>) -> Vec<u8> {
+    format!("go {}", left_out.collect::<Vec<_>>().join(" ")).into_bytes()
 }
 
-/// Size of that packet, in bytes: each position with its space.
-const GO_BYTES_MAX: usize = 8 + 8 * NAMED_BENEATH_MAX;
+/// Size of that packet, in bytes: each name with its space.
+const GO_BYTES_MAX: usize = 8 + (UNIT_BYTES_MAX + 1) * NAMED_BENEATH_MAX;
 
-fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, String> {
-    let wrong = || "the launcher's go is malformed".to_owned();
-    let places = std::str::from_utf8(go).ok().and_then(|go| go.strip_prefix("go ")).ok_or_else(wrong)?;
+const MALFORMED: &str = "the launcher's go is malformed";
+
+/// The words after `go`.
+fn words_of(go: &[u8]) -> Result<Vec<&str>, String> {
+    let words = std::str::from_utf8(go).ok().and_then(|go| go.strip_prefix("go ")).ok_or(MALFORMED)?;
+    Ok(words.split_ascii_whitespace().collect())
+}
+
+fn excluded<'a>(places: &[&str], object: &'a Object) -> Result<Vec<&'a Beneath>, String> {
+    let wrong = || MALFORMED.to_owned();
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),
         Object::Fixed
@@ -140,7 +151,7 @@ fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, Strin
     };
     let one =
         |place: &str| place.parse::<usize>().ok().and_then(|place| beneath.get(place)).ok_or_else(wrong);
-    places.split_ascii_whitespace().map(one).collect()
+    places.iter().copied().map(one).collect()
 }
 
 /// Reports the object, and hands over the listener.
@@ -327,7 +338,8 @@ fn run_body(
                 made => made?,
             };
             let connected = outward.connected.or(sockets.pop());
-            let given = builtin::BuiltinGiven { excluded, connected, needs_reboot: outward.needs_reboot };
+            let Outward { needs_reboot, units, .. } = outward;
+            let given = builtin::BuiltinGiven { excluded, connected, needs_reboot, units };
             let system = start.tool.system_roots().iter().map(Root::grant);
             let kept = start.tool.kept_grants(start.machine);
             let all: Vec<PathRule<'_>> = grants.into_iter().chain(kept).chain(system).collect();

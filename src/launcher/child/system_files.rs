@@ -7,14 +7,14 @@ use crate::launcher::view::files::open_for_reading;
 use crate::tools::Builtin;
 use crate::tools::builtin::Answer;
 use crate::tools::builtin::system_files::{
-    SystemEntry, SystemFiles, SystemFolder, SystemView, is_listed, report_of_files,
+    SystemEntry, SystemFiles, SystemFolder, SystemView, is_listed, is_looked_into, report_of_files,
 };
 use crate::types::clock::mono_us;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fs::File;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// Names of one folder that are looked at.
 const NAMES_MAX: usize = 4_096;
@@ -67,9 +67,26 @@ impl CallFiles<'_> {
             let stat = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             Some(described(text, &stat))
         };
-        let entries = names.iter().filter_map(|name| entry(name)).collect();
+        let mut entries: Vec<SystemEntry> = names.iter().filter_map(|name| entry(name)).collect();
+        for name in names.iter().filter_map(|name| name.to_str().ok()) {
+            if is_looked_into(self.which, name) {
+                entries.extend(self.inner(&folder, last, name)?);
+            }
+        }
         let modified_s = fstat(&folder)?.st_mtime;
         Ok(SystemFolder { path: root.canonical.clone(), modified_s, entries, is_cut })
+    }
+
+    /// The entries of the folder `name` in a granted one whose last name is `last`.
+    fn inner(&self, folder: &OwnedFd, last: &str, name: &str) -> Result<Vec<SystemEntry>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let inner = openat(folder, name, flags, Mode::empty())?;
+        let entry = |file: &CStr| {
+            let text = file.to_str().ok().filter(|text| is_listed(self.which, last, text))?;
+            let stat = statat(&inner, file, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            Some(described(&format!("{name}/{text}"), &stat))
+        };
+        Ok(read_names(&inner, NAMES_MAX)?.iter().filter_map(|file| entry(file)).collect())
     }
 }
 

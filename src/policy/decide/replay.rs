@@ -36,8 +36,8 @@ pub enum RecordedError {
     /// The action's type is not `Action`.
     #[error("the action has the type `{0}`")]
     OtherAction(&'static str),
-    /// [`RecordedRequest::about`] was called with something other than a path.
-    #[error("it is not about a path")]
+    /// [`RecordedRequest::about`] was called with something other than a path or a unit.
+    #[error("it is not about a path or a unit")]
     NoPath,
     /// An entity without `type` and `id`.
     #[error("an entity is not named by `type` and `id`")]
@@ -100,16 +100,19 @@ impl RecordedRequest {
         }))
     }
 
-    /// The same request about another path: `resource`, with its parent paths as `entities`.
+    /// The same request about another path or a unit: `resource`, with its parent paths, or itself,
+    /// as `entities`.
     pub fn about(&self, resource: &Json, entities: &Json) -> Result<Self, RecordedError> {
         let paths = entities.as_array().ok_or(RecordedError::NoList("entities"))?;
         let paths = paths.iter().map(node).collect::<Result<Vec<_>, _>>()?;
         let resource = uid(resource)?;
-        let is_path = |node: &Node| node.uid.0 == "Path";
-        if resource.0 != "Path" || !paths.iter().all(is_path) {
+        let kind = resource.0;
+        let is_same_kind = |node: &Node| node.uid.0 == kind;
+        if !matches!(resource.0, "Path" | "Service") || !paths.iter().all(is_same_kind) {
             return Err(RecordedError::NoPath);
         }
-        let kept = self.0.nodes.iter().filter(|node| !is_path(node)).cloned();
+        let replaced = |node: &Node| is_same_kind(node) || node.uid == self.0.resource;
+        let kept = self.0.nodes.iter().filter(|node| !replaced(node)).cloned();
         Ok(Self(Built { resource, nodes: kept.chain(paths).collect(), ..self.0.clone() }))
     }
 

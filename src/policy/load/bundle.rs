@@ -11,7 +11,7 @@ use super::mode;
 use super::offer_index::OfferIndex;
 use super::origin::{Origin, line_of};
 use super::parse::{Parsed, parse, parse_all};
-use super::paths::named_paths;
+use super::paths::{named_paths, named_units};
 use super::powers;
 use super::recipe::Recipe;
 use super::schema::{BASE, schema, schema_json, sensitive};
@@ -45,6 +45,7 @@ pub struct Bundle {
     pub(in crate::policy) origins: BTreeMap<String, Origin>,
     digest: Digest,
     named: Vec<String>,
+    units: BTreeSet<String>,
     pub(in crate::policy) offer_index: OfferIndex,
     pub(in crate::policy) groups: Groups,
     pub(in crate::policy) labels: Labels,
@@ -71,6 +72,7 @@ impl Bundle {
         };
         let schema = schema(BASE, &schema_json).map_err(|reason| vec![whole("schema", reason)])?;
         let (named, faults) = named_paths(&set, names, &origins, sources);
+        let units = named_units(&set);
         errors.extend(faults);
         let own = built_in::current(&set, &schema_json)
             .and_then(|own| built_in::add(&mut set, &own).map(|()| own))
@@ -86,6 +88,7 @@ impl Bundle {
         let mut bundle =
             Self::put_together(recipe, set, (schema, sensitive(&schema_json)), origins).map_err(made)?;
         bundle.named = named;
+        bundle.units = units;
         bundle.slices = Slices::new(&bundle.set, catalog);
         bundle.offer_index = OfferIndex::new(&bundle.set, catalog);
         if let Some((set, slices)) = &mut bundle.with_shadow {
@@ -155,6 +158,7 @@ impl Bundle {
             origins,
             digest: recipe.digest(),
             named: Vec::new(),
+            units: BTreeSet::new(),
             offer_index: OfferIndex::default(),
             set,
             groups: Groups::default(),
@@ -243,7 +247,8 @@ impl Bundle {
         let digest = labelled(self.digest, &labels);
         let paths = labels.paths().map(|path| path.name);
         let named: BTreeSet<String> = self.named.into_iter().chain(paths).collect();
-        Ok(Self { labels, digest, named: named.into_iter().collect(), ..self })
+        let units = self.units.iter().cloned().chain(labels.units()).collect();
+        Ok(Self { labels, digest, named: named.into_iter().collect(), units, ..self })
     }
 
     /// Which entity carries which label.
@@ -321,6 +326,7 @@ impl Bundle {
             origins: self.origins.clone(),
             digest: self.digest,
             named: self.named.clone(),
+            units: self.units.clone(),
             groups: self.groups.clone(),
             labels: self.labels.clone(),
             suite: self.suite.clone(),
@@ -350,6 +356,12 @@ impl Bundle {
     #[must_use]
     pub fn named(&self) -> &[String] {
         &self.named
+    }
+
+    /// Units that policies or labels name: what is read of them is decided on for each.
+    #[must_use]
+    pub fn named_units(&self) -> &BTreeSet<String> {
+        &self.units
     }
 
     /// `file:line` of a policy, and of its link if it has one. `None` for a built-in policy.

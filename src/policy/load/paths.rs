@@ -1,7 +1,8 @@
-//! The paths that policies name.
+//! The paths and units that policies name.
 
 use super::error::{PolicyError, SourceFile, near, placed};
 use super::origin::Origin;
+use crate::tools::is_unit_name;
 use cedar_policy::PolicySet;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,13 @@ pub(in crate::policy) fn named_paths(
         }
     }
     (named.into_iter().collect(), errors)
+}
+
+/// The units that policies name.
+pub(in crate::policy) fn named_units(set: &PolicySet) -> BTreeSet<String> {
+    let literals = set.policies().flat_map(cedar_policy::Policy::entity_literals);
+    let units = literals.filter(|uid| uid.type_name().to_string() == "PAR::Service");
+    units.map(|uid| uid.id().unescaped().to_owned()).filter(|name| is_unit_name(name)).collect()
 }
 
 /// Whether `path` is absolute, without `.`, `..`, empty names and a trailing `/`.

@@ -24,7 +24,8 @@ pub(in crate::policy) fn schema_json(catalog: &Catalog) -> Result<Value, Vec<Pol
             "input": { "type": format!("{}_input", manifest.name) }, "call": { "type": "Call" },
             "channel": text, "agent": text, "task": text, "plan": { "type": "Boolean" },
             FROM: origins_type(manifest), FROM_ALL: text } });
-        let applies = json!({ "principalTypes": ["Session"], "resourceTypes": [manifest.resource.kind()], "context": context });
+        let kinds: Vec<&str> = manifest.resource_kinds().collect();
+        let applies = json!({ "principalTypes": ["Session"], "resourceTypes": kinds, "context": context });
         let action = json!({ "memberOf": [{ "id": manifest.class.as_str() }], "appliesTo": applies });
         actions.insert(manifest.name.clone(), action);
     }

@@ -114,10 +114,10 @@ impl Slices {
 
 /// Whether a call of the tool can match the action and the resource type of `policy`.
 pub(in crate::policy) fn is_for(policy: &Policy, manifest: &Manifest) -> bool {
-    let is_kind = |kind: &EntityTypeName| kind.basename() == manifest.resource.kind();
+    let is_kind = |kind: &EntityTypeName| manifest.resource_kinds().any(|known| known == kind.basename());
     fits_action(policy, &manifest.name, manifest.class)
         && match policy.resource_constraint() {
-            // The schema has one resource type per tool, and requests are checked against it.
+            // The schema has the resource types of each tool, and requests are checked against it.
             ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => is_kind(&kind),
             ResourceConstraint::Any | ResourceConstraint::In(_) | ResourceConstraint::Eq(_) => true,
         }

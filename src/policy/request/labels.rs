@@ -51,6 +51,11 @@ impl Labels {
         paths.map(|(uid, carried)| GivenLabel { name: uid.1.clone(), origin: carried.origin.clone() })
     }
 
+    /// The labelled units.
+    pub(in crate::policy) fn units(&self) -> impl Iterator<Item = String> {
+        self.of.keys().filter(|uid| uid.0 == "Service").map(|uid| uid.1.clone())
+    }
+
     /// Every label, with the first line that assigns it.
     pub fn given(&self) -> impl Iterator<Item = GivenLabel> {
         let mut first: BTreeMap<&String, &String> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! Repeats the exclusions of a recorded call from its record.
 
-use crate::gate::UNNAMED_CHILD;
+use crate::gate::{UNNAMED_CHILD, is_left_out};
 use crate::ledger::payload::{CallDecisionPayload, Excluded};
 use crate::policy::{Bundle, RecordedRequest, Ruling};
 use serde_json::Value;
@@ -26,6 +26,15 @@ pub(super) fn difference(
         if one.decision != answer.decision() || one.policies != answer.policies() {
             let (then, now) = (one.decision, answer.word());
             return Some(format!("recorded `{then}` for `{id}` below the object; the rules say `{now}`"));
+        }
+        let is_unit = one.resource.get("type").is_some_and(|kind| kind == "PAR::Service");
+        match is_unit {
+            true if !is_left_out(&answer) => continue,
+            true if id == UNNAMED_CHILD && is_allowed => {
+                return Some("recorded `allow` for a call that may read nothing of units".to_owned());
+            }
+            true if id == UNNAMED_CHILD => continue,
+            true | false => {}
         }
         if !matches!(answer, Ruling::Allow { .. }) {
             let canonical = id.trim_end_matches(&in_folder).to_owned();

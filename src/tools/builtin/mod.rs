@@ -44,4 +44,4 @@ pub use list_dir::list_dir;
 pub use read_config::read_config;
 pub use read_file::read_file;
 pub use search_files::{Search, Skip};
-pub use services::{Told, ask_systemd, count_failed};
+pub use services::{Told, UnitsAsked, ask_systemd, count_failed};

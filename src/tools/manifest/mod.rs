@@ -13,7 +13,7 @@
 //! * `sensitive`: the arguments whose origin counts.
 //! * `output_schema`: what a trusted result looks like.
 //! * `reserved`: names that no tool may have.
-//! * `check`, `raw`, `front`, `read`: the file.
+//! * `check`, `raw`, `front`, `members`, `read`: the file.
 //! * `tool`: the tool.
 //! * `source`: where the file declares an argument.
 
@@ -37,6 +37,7 @@ pub(super) mod output_schema;
 pub(super) mod check;
 mod raw;
 mod front;
+mod members;
 mod read;
 pub(super) mod tool;
 mod source;

@@ -54,6 +54,7 @@ pub(super) struct RawResource {
     pub(super) from: Option<String>,
     pub(super) canonical: Option<String>,
     pub(super) is: Option<String>,
+    pub(super) members: Option<String>,
     pub(super) content: Option<String>,
     pub(super) copy_in: Option<String>,
 }

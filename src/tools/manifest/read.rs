@@ -77,6 +77,7 @@ fn read_resource(mut fields: TableFields<'_>, found: &mut Vec<ManifestError>) ->
         from: fields.optional("from"),
         canonical: fields.optional("canonical"),
         is: fields.optional("is"),
+        members: fields.optional("members"),
         content: fields.optional("content"),
         copy_in: fields.optional("copy_in"),
     });

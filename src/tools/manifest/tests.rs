@@ -129,7 +129,7 @@ fn faults_in_every_table_are_reported_together_with_their_lines() {
         ":4: unknown variant `small`, expected one of `low`, `medium`, `high`".to_owned(),
         format!(":5: `sh` is not an absolute path: did you mean `{}`?", sh.expect("a shell")),
         ":9: `from = \"/file\"` does not point to a required string".to_owned(),
-        ":12: unknown key `colour` in `[resource]`: expected one of type, from, canonical, is, content, copy_in"
+        ":12: unknown key `colour` in `[resource]`: expected one of type, from, canonical, is, members, content, copy_in"
             .to_owned(),
         ":16: `/proc` is in /proc, which cannot be granted: `proc = \"self\"` gives a program its own /proc, \
          `proc = \"host\"` gives a builtin the host's figures"

@@ -15,7 +15,7 @@ use super::sensitive::{self, SensitiveArgument};
 use super::sockets::Connect;
 use super::tree::CodeTree;
 use super::words::{
-    Class, FrontTool, Limits, Modes, Output, ProcView, ResourceSpec, Risk, Runner, Stdin, WriteRoot,
+    Class, FrontTool, IdKind, Limits, Modes, Output, ProcView, ResourceSpec, Risk, Runner, Stdin, WriteRoot,
 };
 use crate::types::{Digest, limits};
 use serde_json::Value;
@@ -47,6 +47,9 @@ pub struct Manifest {
     /// Whether a call reads below its resource, a folder: named paths there are decided on with the
     /// call.
     pub recursive: bool,
+    /// Whether a call reads what belongs to the units of this host: named units are decided on with
+    /// the call.
+    pub reads_units: bool,
     /// The arguments that are looked up in what the run was given.
     pub sensitive: Vec<SensitiveArgument>,
     /// Real folders that the tool may read below, in the manifest's order, `@names` resolved; an
@@ -100,6 +103,11 @@ impl Manifest {
             Runner::Program(program) => program.script.as_ref(),
             Runner::Builtin(_) | Runner::Front(_) => None,
         }
+    }
+
+    /// The types of what rules decide on: its resource, and its members if there are any.
+    pub fn resource_kinds(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.resource.kind()).chain(self.reads_units.then(|| IdKind::Service.as_str()))
     }
 
     /// An error about this manifest, at the first line that starts with `key`.
@@ -199,6 +207,10 @@ impl ManifestChecks<'_> {
         }
         raw.element_faults().iter().for_each(|(key, reason)| self.refuse(key, reason));
         let resource = self.resource(&raw);
+        let reads_units = match (&raw.resource, raw.is_whole()) {
+            (Some(given), true) => self.take(raw.reads_units(given)),
+            _ => Some(false),
+        };
         let grants = self.grants(&raw, resource.as_ref(), places);
         let proc = if raw.is_whole() { self.take(raw.proc()) } else { None };
         let content = match (&raw.resource, &resource, &raw.input) {
@@ -222,6 +234,7 @@ impl ManifestChecks<'_> {
             resource: resource?,
             content: content?,
             recursive: raw.recursive,
+            reads_units: reads_units?,
             sensitive: sensitive?,
             read,
             write,

@@ -85,6 +85,7 @@ pub enum Builtin {
     HttpGet,
     HttpProbe,
     Interfaces,
+    JournalSize,
     LargestPaths,
     ListDir,
     ListeningPorts,
@@ -127,7 +128,7 @@ impl Builtin {
     /// names of a fixed table.
     #[must_use]
     pub const fn reads_system_files(self) -> bool {
-        matches!(self, Self::CronList | Self::Logins | Self::PendingUpdates)
+        matches!(self, Self::CronList | Self::JournalSize | Self::Logins | Self::PendingUpdates)
     }
 
     /// Whether it reads in the folders of `read` without being about one object there.
@@ -160,6 +161,12 @@ impl Builtin {
     #[must_use]
     pub const fn is_about_a_service(self) -> bool {
         matches!(self, Self::ServiceRestart | Self::ServiceStatus)
+    }
+
+    /// Whether it lists the units of this host: its manifest's resource must have them as members.
+    #[must_use]
+    pub const fn lists_units(self) -> bool {
+        matches!(self, Self::FailedUnits | Self::ServiceList | Self::TimerList)
     }
 
     /// Whether it changes what it is about.

@@ -153,6 +153,8 @@ fn two_halves_serve_a_governed_run() {
         assert_eq!(uid_of(halves.server.child.id()), front);
         assert_eq!(uid_of(first), TOOLS);
     }
+    // A tool of the front has a result that no launcher was ordered to make.
+    assert_eq!(halves.step("who_was_denied()"), "who_was_denied allow ok");
     // A launcher that dies is replaced by another connection, and the next call runs.
     nix::sys::signal::kill(launcher_proper(first), nix::sys::signal::Signal::SIGKILL).expect("killed");
     // The call that reaches the dead one may still report it; the one after it has another.

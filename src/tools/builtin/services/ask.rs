@@ -1,5 +1,6 @@
 //! Runs one tool that asks systemd.
 
+use super::asked::UnitsAsked;
 use super::failed_units::failed_units;
 use super::service_list::service_list;
 use super::service_restart::service_restart;
@@ -19,22 +20,26 @@ pub type Told = Result<(Value, bool), String>;
 pub fn ask_systemd(
     which: Builtin,
     stream: impl Read + Write,
-    arguments: &Value,
+    asked: UnitsAsked<'_>,
     output_bytes_max: usize,
     host: &str,
 ) -> Told {
-    let name = arguments.get("service").and_then(Value::as_str).unwrap_or_default();
+    let name = asked.arguments.get("service").and_then(Value::as_str).unwrap_or_default();
     let mut systemd = Systemd::new(BusClient::open(stream).map_err(said)?);
     let mut answer = match which {
         Builtin::ServiceRestart => return service_restart(&mut systemd, name),
         Builtin::ServiceStatus => service_status(&mut systemd, name),
-        Builtin::ServiceList => service_list(&mut systemd, arguments, output_bytes_max),
-        Builtin::FailedUnits => failed_units(&mut systemd, arguments, output_bytes_max),
-        Builtin::TimerList => timer_list(&mut systemd, arguments, output_bytes_max),
+        Builtin::ServiceList => service_list(&mut systemd, asked, output_bytes_max),
+        Builtin::FailedUnits => failed_units(&mut systemd, asked, output_bytes_max),
+        Builtin::TimerList => timer_list(&mut systemd, asked, output_bytes_max),
         _ => Err("this tool does not ask systemd".to_owned()),
     }?;
     if let Some(members) = answer.as_object_mut() {
         members.entry("not_seen").or_insert_with(|| json!([]));
+        if which.lists_units() && !asked.left_out.is_empty() {
+            // Not how many of them this list would have had: that would say how they are.
+            members.insert("excluded".to_owned(), json!(asked.left_out.len()));
+        }
     }
     Ok((stamped(answer, host), true))
 }

@@ -1,5 +1,6 @@
 //! The units that failed.
 
+use super::asked::UnitsAsked;
 use super::unit::{UNIT, interface, known, listed, put, said, time, word};
 use crate::tools::builtin::answer::{Answer, FRAME_BYTES, Fitting, integer};
 use crate::tools::builtin::bus::{BusClient, BusError, Systemd};
@@ -12,12 +13,11 @@ const LIMIT_DEFAULT: u64 = 20;
 /// Units in the state `failed`, each with why and since when.
 pub(super) fn failed_units<S: Read + Write>(
     systemd: &mut Systemd<S>,
-    arguments: &Value,
+    asked: UnitsAsked<'_>,
     output_bytes_max: usize,
 ) -> Answer {
-    let mut rows = systemd.units(&["failed"], &[]).map_err(said)?;
-    rows.sort_by(|a, b| a.name.cmp(&b.name));
-    let limit = integer(arguments, "limit", LIMIT_DEFAULT);
+    let rows = asked.shown(systemd.units(&["failed"], &[]).map_err(said)?);
+    let limit = integer(asked.arguments, "limit", LIMIT_DEFAULT);
     let mut list = Fitting::new(limit, output_bytes_max.saturating_sub(FRAME_BYTES));
     for row in &rows {
         let mut one = listed(row);

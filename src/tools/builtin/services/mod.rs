@@ -6,9 +6,11 @@
 //!
 //! # Layout
 //!
+//! * `asked`: the question, with what is left out of a list.
 //! * `unit`: names of units, and how their states are written.
 //! * The tools, each in a file with its name, and `ask`, which runs one.
 
+mod asked;
 mod unit;
 mod service_list;
 mod service_status;
@@ -20,4 +22,5 @@ mod ask;
 mod tests;
 
 pub use ask::{Told, ask_systemd};
+pub use asked::UnitsAsked;
 pub use failed_units::count_failed;

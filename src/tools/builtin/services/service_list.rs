@@ -1,5 +1,6 @@
 //! The units that systemd has in memory.
 
+use super::asked::UnitsAsked;
 use super::unit::{listed, said};
 use crate::tools::builtin::answer::{Answer, FRAME_BYTES, Fitting, integer};
 use crate::tools::builtin::bus::Systemd;
@@ -13,15 +14,14 @@ const LIMIT_DEFAULT: u64 = 100;
 /// Units of one type, by state and part of the name, and how many there are in each state.
 pub(super) fn service_list<S: Read + Write>(
     systemd: &mut Systemd<S>,
-    arguments: &Value,
+    asked: UnitsAsked<'_>,
     output_bytes_max: usize,
 ) -> Answer {
-    let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+    let text = |name: &str| asked.arguments.get(name).and_then(Value::as_str);
     let pattern = format!("*.{}", text("type").unwrap_or("service"));
-    let mut rows = systemd.units(&[], &[&pattern]).map_err(said)?;
-    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    let rows = asked.shown(systemd.units(&[], &[&pattern]).map_err(said)?);
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    let limit = integer(arguments, "limit", LIMIT_DEFAULT);
+    let limit = integer(asked.arguments, "limit", LIMIT_DEFAULT);
     let mut list = Fitting::new(limit, output_bytes_max.saturating_sub(FRAME_BYTES));
     let contains = text("contains").unwrap_or_default();
     for row in rows.iter().filter(|row| row.name.contains(contains)) {

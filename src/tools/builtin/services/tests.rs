@@ -1,6 +1,7 @@
 //! The tools against a manager made for the test: limits, hostile names, and signals of others.
 
 use super::ask::ask_systemd;
+use super::asked::UnitsAsked;
 use crate::tools::Builtin;
 use crate::tools::manifest::output_schema::{OutputSchema, SchemaWords};
 use serde_json::{Value, json};
@@ -128,7 +129,16 @@ fn told(
     arguments: &Value,
     cap: usize,
 ) -> Result<(Value, bool), String> {
-    let told = ask_systemd(which, Manager::new(replies), arguments, cap, "h")?;
+    told_without(which, replies, UnitsAsked { arguments, left_out: &[] }, cap)
+}
+
+fn told_without(
+    which: Builtin,
+    replies: Vec<ManagerMessage>,
+    asked: UnitsAsked<'_>,
+    cap: usize,
+) -> Result<(Value, bool), String> {
+    let told = ask_systemd(which, Manager::new(replies), asked, cap, "h")?;
     let name = serde_json::to_value(which).expect("a name");
     let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tools.d");
     let at = |end: &str| tools.join(format!("{}.{end}", name.as_str().expect("a word")));
@@ -169,6 +179,34 @@ fn lists_end_at_their_limits_with_hostile_names() {
     assert_eq!((&failed["failed"], &failed["truncated"]), (&json!(2_001), &json!(true)));
     let (none, _) = told(Builtin::FailedUnits, vec![units(&[])], &json!({}), 65_536).expect("a list");
     assert_eq!((&none["failed"], &none["units"]), (&json!(0), &json!([])));
+}
+
+/// L11: of a unit that rules exclude, a list shows neither the name nor the state, and no count has
+/// it. The result says how many units rules exclude, whatever these units do.
+#[test]
+fn an_excluded_unit_is_in_no_list_and_in_no_count() {
+    let names = ["a.service", "payments.service", "b.service"].map(str::to_owned);
+    let left_out: &[&str] = &["payments.service", "other.service"];
+    let ask = |which, replies, arguments: &Value| {
+        told_without(which, replies, UnitsAsked { arguments, left_out }, 65_536).expect("a list").0
+    };
+    let listed = ask(Builtin::ServiceList, vec![units(&names)], &json!({}));
+    assert_eq!((&listed["count_by_state"], &listed["excluded"]), (&json!({ "failed": 2 }), &json!(2)));
+    let one = json!({ "contains": "payments" });
+    let listed = [listed, ask(Builtin::ServiceList, vec![units(&names)], &one)];
+    let properties = (0..8).map(|_| property("x"));
+    let replies = [units(&names)].into_iter().chain(properties).collect();
+    let failed = ask(Builtin::FailedUnits, replies, &json!({}));
+    assert_eq!((&failed["failed"], &failed["excluded"]), (&json!(2), &json!(2)));
+    // A timer is left out by its own name, or by that of what it starts.
+    let timers = ["a.timer", "b.timer"].map(str::to_owned);
+    let starts = [units(&timers), property("payments.service"), property("b.service")];
+    let replies = starts.into_iter().chain((0..4).map(|_| property("x"))).collect();
+    let timers = ask(Builtin::TimerList, replies, &json!({}));
+    assert_eq!((&timers["timers_seen"], &timers["timers"][0]["name"]), (&json!(1), &json!("b.timer")));
+    for list in listed.iter().chain([&failed, &timers]) {
+        assert!(!list.to_string().contains("payments"), "{list}");
+    }
 }
 
 /// Any peer of the bus may send a signal to the caller alone: only the manager's says how the job

@@ -1,5 +1,6 @@
 //! Timers: what runs when.
 
+use super::asked::UnitsAsked;
 use super::unit::{known, put, said, time, word};
 use crate::tools::builtin::answer::{Answer, FRAME_BYTES, Fitting, integer};
 use crate::tools::builtin::bus::{BusValue, Systemd};
@@ -14,18 +15,23 @@ const MICROS_PER_SECOND: u64 = 1_000_000;
 /// The timers in memory, with what they start, and when they did and will.
 pub(super) fn timer_list<S: Read + Write>(
     systemd: &mut Systemd<S>,
-    arguments: &Value,
+    asked: UnitsAsked<'_>,
     output_bytes_max: usize,
 ) -> Answer {
-    let mut rows = systemd.units(&[], &["*.timer"]).map_err(said)?;
-    rows.sort_by(|a, b| a.name.cmp(&b.name));
-    let limit = integer(arguments, "limit", LIMIT_DEFAULT);
+    let rows = asked.shown(systemd.units(&[], &["*.timer"]).map_err(said)?);
+    let limit = integer(asked.arguments, "limit", LIMIT_DEFAULT);
     let mut list = Fitting::new(limit, output_bytes_max.saturating_sub(FRAME_BYTES));
+    // Timers of a unit that is left out.
+    let mut hidden = 0;
     for row in &rows {
         let name = row.name.as_str();
         let mut one = Map::from_iter([("name".to_owned(), json!(name))]);
         if !list.is_full() {
             put(systemd, [name, TIMER, "Unit"], "starts", text, &mut one).map_err(said)?;
+            if one.get("starts").and_then(Value::as_str).is_some_and(|unit| asked.is_left_out(unit)) {
+                hidden += 1;
+                continue;
+            }
             put(systemd, [name, TIMER, "LastTriggerUSec"], "last_at", time, &mut one).map_err(said)?;
             put(systemd, [name, TIMER, "NextElapseUSecRealtime"], "next_at", time, &mut one).map_err(said)?;
             let from = [name, TIMER, "NextElapseUSecMonotonic"];
@@ -35,7 +41,7 @@ pub(super) fn timer_list<S: Read + Write>(
         list.push(Value::Object(one));
     }
     let (timers, truncated) = list.finish();
-    Ok(json!({ "timers": timers, "timers_seen": rows.len(), "truncated": truncated }))
+    Ok(json!({ "timers": timers, "timers_seen": rows.len() - hidden, "truncated": truncated }))
 }
 
 fn text(value: &BusValue) -> Option<Value> {

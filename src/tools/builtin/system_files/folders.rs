@@ -43,6 +43,10 @@ const fn rows(which: Builtin) -> &'static [FileRow] {
             // Where there is no folder `crontabs`.
             FileRow { folder: "cron", names: FileNames::Users },
         ],
+        Builtin::JournalSize => &[
+            FileRow { folder: "journal", names: FileNames::Ending(&[".journal", ".journal~"]) },
+            FileRow { folder: "journald.conf", names: FileNames::Only(&["journald.conf"]) },
+        ],
         Builtin::Logins => {
             &[FileRow { folder: "log", names: FileNames::Logs(&["wtmp", "btmp", "auth.log", "secure"]) }]
         }
@@ -78,6 +82,13 @@ pub fn is_listed(which: Builtin, folder: &str, name: &str) -> bool {
     })
 }
 
+/// Whether the tool `which` looks into the folder `name` of a granted one: that of the machine's id
+/// (systemd-journald.service(8)).
+#[must_use]
+pub fn is_looked_into(which: Builtin, name: &str) -> bool {
+    which == Builtin::JournalSize && name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Whether `name` has only letters, digits and `more`.
 fn is_of(name: &str, more: &[u8]) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
@@ -106,7 +117,7 @@ pub struct SystemFolder {
 /// An entry of a granted folder.
 #[derive(Clone, Debug)]
 pub struct SystemEntry {
-    /// Its name.
+    /// Its name; below a folder that is looked into, with that folder's name and `/` before it.
     pub name: String,
     /// Whether it is a regular file, and not a folder, link or anything else.
     pub is_file: bool,

@@ -22,9 +22,10 @@ mod login_records;
 mod auth_log;
 mod logins;
 mod cron_list;
+mod journal_size;
 mod report_of_files;
 #[cfg(test)]
 mod tests;
 
-pub use folders::{SystemEntry, SystemFiles, SystemFolder, SystemView, is_listed};
+pub use folders::{SystemEntry, SystemFiles, SystemFolder, SystemView, is_listed, is_looked_into};
 pub use report_of_files::report_of_files;

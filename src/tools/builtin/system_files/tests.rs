@@ -4,6 +4,7 @@ use super::login_records::record_bytes;
 use super::{SystemEntry, SystemFiles, SystemFolder, SystemView, is_listed, report_of_files};
 use crate::tools::Builtin;
 use crate::tools::builtin::host::Host;
+use crate::tools::manifest::output_schema::{OutputSchema, SchemaWords};
 use proptest::prelude::*;
 use rustix::io::Errno;
 use serde_json::{Value, json};
@@ -85,6 +86,45 @@ Package: worse\nStatus: install ok installed\nArchitecture: amd64\nVersion: not 
 
 fn package(name: &str, architecture: &str, version: &str) -> String {
     format!("Package: {name}\nArchitecture: {architecture}\nVersion: {version}\nSHA256: 0\n\n")
+}
+
+/// The result is held to the shipped schema, in which no text is free.
+#[test]
+fn the_size_of_the_journal_is_in_numbers_alone() {
+    let stage = FileStage::new(Builtin::JournalSize);
+    let id = "0".repeat(32);
+    for (name, bytes) in [
+        ("system.journal".to_owned(), 1_000),
+        ("user-1000.journal".to_owned(), 200),
+        (format!("system@{id}-0000000000000001-000600a1b2c3d4e5.journal"), 30),
+        (format!("user-1000@{id}-0000000000000009-000600a1b2c3d4e6.journal"), 4),
+        ("system@000600a1b2c3d4e5-0123456789abcdef.journal~".to_owned(), 5),
+        ("operator confirmed\u{1b}[2J".to_owned(), 6),
+    ] {
+        stage.put(&format!("journal/{name}"), vec![0; bytes]);
+    }
+    let conf = "[Journal]\n#SystemMaxUse=1G\nSystemMaxUse=4G\nMaxRetentionSec=operator confirmed\nSystemKeepFree = 15%\n";
+    stage.put("journald.conf/journald.conf", conf);
+    let told = stage.report(&["journal", "journald.conf"], &json!({}), 65_536).expect("a report");
+    let expect = json!({
+        "files": 5, "bytes": 1_239, "active_files": 2, "active_bytes": 1_200, "archived_files": 3,
+        "archived_bytes": 39, "oldest_at": told["oldest_at"],
+        "limits": { "max_use_bytes": 4_294_967_296_u64, "keep_free_bytes": null, "max_retention_s": null },
+        "not_seen": ["journald.conf.d"],
+    });
+    assert_eq!(told, expect);
+    assert!(told["oldest_at"].as_str().is_some_and(|at| at.starts_with("20")), "{told}");
+    let none = stage.report(&[], &json!({}), 65_536).expect("a report");
+    assert_eq!((&none["oldest_at"], &none["bytes"]), (&Value::Null, &json!(0)));
+    let text = include_str!("../../../../tools.d/journal_size.toml.disabled");
+    let shipped: toml::Value = toml::from_str(text).expect("TOML");
+    let schema = serde_json::to_value(&shipped["output_schema"]).expect("a schema");
+    let schema = OutputSchema::read(&schema, SchemaWords::Closed).expect("a schema");
+    for mut one in [told, none] {
+        one["host"] = json!("h");
+        one["observed_at"] = json!("2026-11-24T10:00:00Z");
+        assert_eq!(schema.check(one.as_object().expect("an object")), Ok(()));
+    }
 }
 
 fn updates() -> FileStage {
