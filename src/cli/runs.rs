@@ -16,12 +16,11 @@ use crate::ledger::payload::RunRequestPayload;
 use crate::ledger::{AppendError, Filter, Index, Ledger, ReadError};
 use crate::policy::Door;
 use crate::types::{RunId, limits, text};
-use cancel::RunCancel;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use words::{answered, cost, damage, is_whole, word};
+use words::{answered, cost, damage, is_whole, table, word};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PastRuns {
@@ -63,6 +62,49 @@ struct ServerPlace {
     /// needs no home here [env: PAR_URL]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunCancel {
+    #[command(flatten)]
+    one: One,
+    /// Reason, which is recorded and shown in the run's answer
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl RunCancel {
+    fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        let (id, source) = self.one.find(home)?;
+        let reason = self.reason.as_deref();
+        let seq = match source {
+            RunSource::Managed(_, home) => {
+                let cancelled = managed::cancel(&home, &id, reason)?;
+                cancelled.pointer("/items/0/halt").and_then(Value::as_u64)
+            }
+            RunSource::Server(server) | RunSource::Asking(server, _) => {
+                let body = json!({ "reason": reason });
+                let cancelled = server.ask(&format!("/runs/{id}/cancel"), Some(&body))?;
+                cancelled.get("cancelled_by").and_then(Value::as_u64)
+            }
+            RunSource::Files(config, ledger) => {
+                // The lock is taken again by the command.
+                drop(ledger);
+                let by = auth::local(&config.home.data, Role::Admin);
+                let by = by.map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
+                Some(local::with_front(*config, "runs cancel", async |home| {
+                    cancel::here(home, &by, &id, self.reason.clone()).await
+                })?)
+            }
+        };
+        if is_json {
+            show::json(&json!({ "run": id, "cancelled_by": seq }))?;
+        } else {
+            show::line(&format!("cancelled {id}"))?;
+            show::note(&format!("par: `par runs show {id}` shows what had happened"));
+        }
+        Ok(exit::OK)
+    }
 }
 
 /// The newest run that the caller may read.
@@ -203,33 +245,6 @@ fn status(word: &str) -> Result<RunStatus, Fail> {
 /// The index, which a search needs, brought up to date.
 fn index(config: &Config) -> Result<Index, Fail> {
     Index::open(&compose::files(config)).map_err(Fail::failed)
-}
-
-fn table(rows: &[Value]) -> Result<(), Fail> {
-    let screen = Screen::stdout();
-    let mut table = Sheet::new(&[
-        Column::Whole("run"),
-        Column::Whole("started"),
-        Column::Whole("status"),
-        Column::Cut("who"),
-        Column::Whole("calls"),
-        Column::Words("message"),
-    ]);
-    for row in rows {
-        let message = match word(row, "/damaged") {
-            seq if seq.is_empty() => word(row, "/message"),
-            seq => format!("entry {seq} does not verify: {}", word(row, "/message")),
-        };
-        table.push(vec![
-            word(row, "/run").into(),
-            Cell::written_time(&word(row, "/started"), &screen),
-            Cell::outcome(&word(row, "/status")),
-            word(row, "/who").into(),
-            word(row, "/calls").into(),
-            message.trim_end_matches(": ").into(),
-        ]);
-    }
-    table.print_or(&screen, "par: no run matches")
 }
 
 /// The names of a ceiling.

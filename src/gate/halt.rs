@@ -82,8 +82,8 @@ impl Gate {
         self.in_force.stops.ended(what, is_read).await
     }
 
-    /// Halts. In force once it is durable, before the next decision. `granted` is the power that was
-    /// used; `None` for the owner of the ledger without a server.
+    /// Halts. In force once it is durable, before the next decision. `granted` is the power that
+    /// was used; `None` for the owner of the ledger without a server.
     pub async fn halt(
         &self,
         by: &Principal,

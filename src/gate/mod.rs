@@ -10,8 +10,9 @@
 //!
 //! # Layout, lowest first
 //!
-//! * `stops`: halts and cancelled runs. `rules`, `counters`, `facts`, `outcome`, `requested`: values: the rules in force, the calls of
-//!   the last hour, a call, its result as an entry, and an approval request as an entry.
+//! * `stops`: halts and cancelled runs. `rules`, `counters`, `facts`, `outcome`, `requested`:
+//!   values: the rules in force, the calls of the last hour, a call, its result as an entry,
+//!   and an approval request as an entry.
 //! * `mint/`: the proofs, each in the one module that makes it.
 //! * `pending`, `point`: a call before its decision, and the enforcement point itself.
 //! * `power`, `exchange`, `halt`: uses of the API's powers, the exchange of the rules, and stops.

@@ -1,6 +1,6 @@
 //! What a person's word stops: all of PAR, one caller, one tool, one session or one run.
 
-use super::{RunId, SessionId};
+use super::id::{RunId, SessionId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -127,7 +127,7 @@ impl TryFrom<String> for StopScope {
 #[cfg(test)]
 mod tests {
     use super::{StopScope, Stoppable};
-    use crate::types::{RunId, SessionId};
+    use crate::types::id::{RunId, SessionId};
 
     #[test]
     fn a_scope_covers_what_it_names_and_its_text_parses_back() {

@@ -133,8 +133,8 @@ fn the_calls_of_a_halted_tool_are_denied_on_record() {
     house.check_ledger();
 }
 
-/// Without `--now` a call that runs is waited for, and nothing begins after it. With `--now` it ends
-/// at once, and so does a request to a model.
+/// Without `--now` a call that runs is waited for, and nothing begins after it. With `--now` it
+/// ends at once, and so does a request to a model.
 #[test]
 fn a_halt_ends_what_runs_only_if_told_to() {
     let house = house();

@@ -82,8 +82,8 @@ impl RunWalk<'_> {
                 Err(stop) => return Ok(Err(self.model_stopped(&stop))),
             };
             let error = match answered {
-                // Text and arguments are assembled from pieces and escapes: secrets are searched for
-                // in the final form.
+                // Text and arguments are assembled from pieces and escapes: secrets are searched
+                // for in the final form.
                 Ok(reply) => {
                     let name = provider.named().filter(|name| *name != ModelSink::DEFAULT);
                     self.answered_by.extend(name.map(str::to_owned));

@@ -1,7 +1,8 @@
 //! What is said of a run, one line each.
 
 use crate::agent::RunReply;
-use crate::cli::table::span;
+use crate::cli::exit::Fail;
+use crate::cli::table::{Cell, Column, Screen, Sheet, span};
 use crate::types::text;
 use serde_json::Value;
 
@@ -55,4 +56,32 @@ pub(super) fn cost(found: &RunReply, asked: &Value, has_waited: bool) -> String 
         count => format!("{count} replies"),
     };
     format!("{replies} of the model, {read} tokens read, {written} written{took}")
+}
+
+/// The runs of a list.
+pub(super) fn table(rows: &[Value]) -> Result<(), Fail> {
+    let screen = Screen::stdout();
+    let mut table = Sheet::new(&[
+        Column::Whole("run"),
+        Column::Whole("started"),
+        Column::Whole("status"),
+        Column::Cut("who"),
+        Column::Whole("calls"),
+        Column::Words("message"),
+    ]);
+    for row in rows {
+        let message = match word(row, "/damaged") {
+            seq if seq.is_empty() => word(row, "/message"),
+            seq => format!("entry {seq} does not verify: {}", word(row, "/message")),
+        };
+        table.push(vec![
+            word(row, "/run").into(),
+            Cell::written_time(&word(row, "/started"), &screen),
+            Cell::outcome(&word(row, "/status")),
+            word(row, "/who").into(),
+            word(row, "/calls").into(),
+            message.trim_end_matches(": ").into(),
+        ]);
+    }
+    table.print_or(&screen, "par: no run matches")
 }

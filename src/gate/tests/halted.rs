@@ -14,8 +14,8 @@ impl Bench {
     }
 }
 
-/// L7: whatever is decided, permitted or asked before a halt, nothing of it begins after it; what is
-/// not covered goes on.
+/// L7: whatever is decided, permitted or asked before a halt, nothing of it begins after it; what
+/// is not covered goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_halt_wins_against_every_step_before_begin() {
     let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));

@@ -136,7 +136,7 @@ async fn checked(ui: &Ui, visitor: &Visitor, request: Request) -> Result<(Grante
     Ok((granted, fields))
 }
 
-/// The button that cancels a run, for who may.
+/// The button that cancels a run, if the visitor may.
 pub(super) fn cancel_form(visitor: &Visitor, run: &RunId) -> Markup {
     html! {
         @if visitor.may(Power::RunCancel) {

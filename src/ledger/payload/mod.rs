@@ -14,8 +14,8 @@
 //! `form` (how optional members are written) · `power` (the power that an action used) · `log` (the
 //! log's own entries) · `segments` (which segments are sealed or dropped) · `key` (API keys) ·
 //! `server` (starts, rules, tools) · `call` · `sent` (what a request was made
-//! of) · `answer` (an answer with a schema) · `run` (a run and its model) · `approval` · `stop` (halts
-//! and cancelled runs).
+//! of) · `answer` (an answer with a schema) · `run` (a run and its model) · `approval` ·
+//! `stop` (halts and cancelled runs).
 
 mod form;
 mod power;

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Runs `work` on a disk of one megabyte. Prints that it is skipped if none can be mounted.
+/// Runs `work` on a disk of about one megabyte. Prints that it is skipped if none can be mounted.
 fn on_small_disk(work: fn(&Path)) {
     if !super::is_root() {
         eprintln!("skipped: only root can mount the small disk that this test fills");
@@ -30,7 +30,7 @@ fn mount_small_disk(at: &Path) -> nix::Result<()> {
     use nix::mount::{MsFlags, mount};
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
-    mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some("size=1m"))
+    mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some("size=1100k"))
 }
 
 /// A ledger on that disk.

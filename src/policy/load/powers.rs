@@ -29,8 +29,8 @@ pub(in crate::policy) fn ever(set: &PolicySet) -> Result<PolicySet, String> {
 pub(in crate::policy) const BARE: &str = "par.bare.read";
 
 /// What an administrator may do if no file permits a power: read, and over the admin socket manage
-/// keys, load the rules on disk and, with `halts`, halt. A home with broken or missing policies can then be inspected
-/// and repaired, and nothing runs. Each policy with its id.
+/// keys, load the rules on disk and, with `halts`, halt. A home with broken or missing policies can
+/// then be inspected and repaired, and nothing runs. Each policy with its id.
 pub(in crate::policy) fn bare(set: &PolicySet, halts: &[Power]) -> Vec<(String, String)> {
     if set.policies().any(permits_powers) {
         return Vec::new();

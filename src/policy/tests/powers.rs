@@ -75,6 +75,8 @@ health_read    yes    yes      -        yes
 reload         -      -        -        yes
 redact         -      -        -        yes
 export         yes    -        -        yes
+run_cancel     -      own      -        yes
+halt           -      -        yes      yes
 ";
     for via in Via::ALL {
         assert_eq!(table(&api(), subject, Door { via, source_ip: None }), golden);
@@ -99,6 +101,8 @@ health_read    -      -        -        yes
 reload         -      -        -        -
 redact         -      -        -        -
 export         -      -        -        -
+run_cancel     -      -        -        -
+halt           -      -        -        -
 ";
     let by_socket = by_key.replace(
         "key_manage     -      -        -        -\n",
@@ -107,6 +111,10 @@ export         -      -        -        -
     let by_socket = by_socket.replace(
         "reload         -      -        -        -\n",
         "reload         -      -        -        yes\n",
+    );
+    let by_socket = by_socket.replace(
+        "halt           -      -        -        -\n",
+        "halt           -      -        -        yes\n",
     );
     let closed = Bundle::closed(catalog(), vec!["policies/x.cedar:1: a fault".to_owned()]).expect("closed");
     assert_eq!(closed.broken().len(), 1);

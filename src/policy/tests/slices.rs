@@ -213,7 +213,10 @@ fn a_slice_is_small_and_kept() {
     ];
     let slice = || bundle.slices.slice(&bundle.set, "read_file", uids.iter()).expect("slice").expect("small");
     let ids: BTreeSet<String> = slice().policies().map(|policy| policy.id().to_string()).collect();
-    assert_eq!(ids, ["par.ceiling.read_file", "par.outside", "u7", "var"].map(str::to_owned).into());
+    assert_eq!(
+        ids,
+        ["par.ceiling.read_file", "par.halted", "par.outside", "u7", "var"].map(str::to_owned).into()
+    );
     assert!(Arc::ptr_eq(&slice(), &slice()));
     assert!(
         bundle.slices.slice(&bundle.set, "no_tool", uids.iter()).expect("slice").is_none(),
