@@ -34,6 +34,14 @@ impl From<rusqlite::Error> for CancelError {
     }
 }
 
+/// A run in state.db.
+struct RunFound {
+    owner: String,
+    first: u64,
+    /// Its status, if it has ended.
+    ended: Option<RunStatus>,
+}
+
 impl Agent {
     /// Cancels a run that has not ended: its calls that have not begun are denied, its reads and
     /// its request to a model end, and a call that acts is waited for. Then the run ends as
@@ -48,36 +56,45 @@ impl Agent {
         run: &RunId,
         reason: Option<String>,
     ) -> Result<StopInForce, CancelError> {
-        let found = self.ledger().state(|state| {
-            let sql = "SELECT owner, first_seq, status FROM run WHERE id = ?1";
-            let mut row = state.prepare_cached(sql)?;
-            let row = row.query_row([run.as_str()], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
-            });
-            row.optional()
-        })?;
-        let (owner, first, status) = found.ok_or(CancelError::Unknown)?;
+        let RunFound { owner, first, ended } = self.run_found(run)?.ok_or(CancelError::Unknown)?;
         let over = Over::Owned { id: run.as_str(), owner: &owner };
         if self.gate().may(by, Power::RunRead, over, door).is_err() {
             return Err(CancelError::Unknown);
         }
         let granted = self.gate().may(by, Power::RunCancel, over, door);
         let granted = granted.map_err(|refused| CancelError::MayNot(Box::new(refused)))?;
-        // A run that has not ended has no status of an end in state.db.
-        if let Some(ended) = RunStatus::parse(&status).filter(|status| *status != RunStatus::Waiting)
-            && ended.is_recorded()
-        {
+        if let Some(ended) = ended {
             return Err(CancelError::Ended(ended));
         }
         let is_it = |stop: &&StopInForce| matches!(&stop.scope, StopScope::Run(of) if of == run);
         if let Some(stop) = self.gate().stops().iter().find(is_it) {
             return Ok(stop.clone());
         }
-        let first = u64::try_from(first).unwrap_or(0);
         let damaged = || ReadError::Damaged(first, "a run does not begin here".to_owned());
         let stored = self.ledger().reader().entry(first)?.ok_or_else(damaged)?;
         let session = stored.header.str("session").and_then(SessionId::parse).ok_or_else(damaged)?;
         let named = NamedRun { caller: owner, session, run: run.clone() };
-        Ok(self.gate().cancel(by, &granted, &CancelledRun { named, first }, reason).await?)
+        let stop = self.gate().cancel(by, &granted, &CancelledRun { named, first }, reason).await?;
+        // It may have ended while the cancel was written.
+        if let Some(ended) = self.run_found(run)?.and_then(|found| found.ended) {
+            self.gate().cancelled(run);
+            return Err(CancelError::Ended(ended));
+        }
+        Ok(stop)
+    }
+
+    fn run_found(&self, run: &RunId) -> Result<Option<RunFound>, rusqlite::Error> {
+        self.ledger().state(|state| {
+            let sql = "SELECT owner, first_seq, status FROM run WHERE id = ?1";
+            let mut row = state.prepare_cached(sql)?;
+            let row = row.query_row([run.as_str()], |row| {
+                // A run that has not ended is `running` or `waiting` there.
+                let status = RunStatus::parse(&row.get::<_, String>(2)?);
+                let ended = status.filter(|is| is.is_recorded() && *is != RunStatus::Waiting);
+                let first = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+                Ok(RunFound { owner: row.get(0)?, first, ended })
+            });
+            row.optional()
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! `par halt`: keeps calls and runs from beginning, until a person lifts it.
 
 use super::exit::{self, Fail};
+use super::show::word;
 use super::table::{Cell, Column, Screen, Sheet};
 use super::{compose, key, show};
 use crate::auth::{self, Role};
@@ -195,7 +196,7 @@ fn said(halt: &Value, verb: &str, is_json: bool) -> Result<(), Fail> {
     if is_json {
         return show::json(halt);
     }
-    let (number, scope) = (word(halt, "halt"), word(halt, "scope"));
+    let (number, scope) = (word(halt, "/halt"), word(halt, "/scope"));
     show::line(&format!("{verb}: {scope}, halt {number}"))?;
     if verb == "halted" {
         show::note(&format!("par: `par halt lift {number}` ends it"));
@@ -217,20 +218,12 @@ fn table(halts: &[Value], is_json: bool) -> Result<(), Fail> {
     ]);
     for halt in halts {
         table.push(vec![
-            word(halt, "halt").into(),
-            word(halt, "scope").into(),
-            word(halt, "who").into(),
-            Cell::written_time(&word(halt, "since"), &screen),
-            word(halt, "reason").into(),
+            word(halt, "/halt").into(),
+            word(halt, "/scope").into(),
+            word(halt, "/who").into(),
+            Cell::written_time(&word(halt, "/since"), &screen),
+            word(halt, "/reason").into(),
         ]);
     }
     table.print_or(&screen, "par: no halt is in force")
-}
-
-fn word(halt: &Value, name: &str) -> String {
-    match halt.get(name) {
-        Some(Value::String(text)) => text::visible_line(text),
-        Some(Value::Number(number)) => number.to_string(),
-        _ => String::new(),
-    }
 }

@@ -5,6 +5,7 @@ mod words;
 
 use super::exit::{self, Fail};
 use super::remote::{Server, managed};
+use super::show::word;
 use super::table::{Cell, Column, Screen, Sheet, Tone};
 use super::{compose, local, query, reply, show};
 use crate::agent::{self, RunQuery, RunReply, RunRequest, RunStatus};
@@ -20,7 +21,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use words::{answered, cost, damage, is_whole, table, word};
+use words::{answered, cost, damage, is_whole, table};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PastRuns {

@@ -77,6 +77,15 @@ pub(super) fn shell_word(path: &Path) -> String {
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
+/// The member at a JSON pointer on one line, empty if it is missing.
+pub(super) fn word(value: &Value, at: &str) -> String {
+    match value.pointer(at) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(words)) => text::visible_line(words),
+        Some(other) => text::visible_line(&other.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::shell_word;

@@ -61,7 +61,10 @@ fn stops(header: &Header) -> Option<Row> {
         }
         (Kind::RunCancel, _) => {
             let values = vec![number(header.seq), run()];
-            Some(Row { sql: "INSERT INTO stop(seq, run) VALUES (?1, ?2)", values })
+            // A cancel that came after the end of its run stops nothing.
+            let sql = "INSERT INTO stop(seq, run) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM run \
+                       WHERE id = ?2 AND reply_seq IS NOT NULL AND status <> 'waiting')";
+            Some(Row { sql, values })
         }
         (Kind::RunReply, _) if header.str("status") != Some(RunStatus::Waiting.as_str()) => {
             Some(Row { sql: "DELETE FROM stop WHERE run = ?1", values: vec![run()] })

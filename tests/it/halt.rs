@@ -221,24 +221,6 @@ fn a_grant_is_not_spent_under_a_halt() {
     people.verify();
 }
 
-/// A key that may run cannot halt, not even an administrator's, and an operator halts nothing.
-#[test]
-fn only_who_cannot_run_halts() {
-    let home = TestHome::init();
-    let (admin, operator) = (home.key("boss", "admin"), home.key("op", "operator"));
-    let server = home.serve();
-    for key in [&admin, &operator] {
-        let answer = server.send(
-            "POST",
-            "/halts",
-            &format!("Authorization: Bearer {key}\r\nContent-Type: application/json\r\n"),
-            b"{\"scope\":\"all\",\"reason\":\"x\"}",
-        );
-        assert!(matches!(answer.status, 403 | 404), "{} {}", answer.status, text(&answer.body));
-    }
-    assert_eq!(halts(&home), Vec::<Value>::new());
-}
-
 /// The owner cancels: what reads is ended, what acts is waited for, and both are on record.
 #[test]
 fn a_cancelled_run_ends_its_reads_and_waits_for_its_acts() {

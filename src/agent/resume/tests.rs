@@ -353,3 +353,30 @@ fn a_request_that_was_shortened_and_is_refused_ends_the_run() {
     }
     assert!(shortened > 0, "no request was shortened and refused");
 }
+
+/// A cancel that was written after the end of its run stops nothing; one before it does, until the
+/// run ends.
+#[test]
+fn a_cancel_after_the_end_of_its_run_stops_nothing() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (home, _agent) = runtime.block_on(home());
+    let run = crate::types::RunId::generate();
+    let append = |kind: Kind, status: Option<&'static str>| {
+        let draft = crate::ledger::Draft {
+            run: Some(run.clone()),
+            principal: Some("os:root".to_owned()),
+            status,
+            ..crate::ledger::Draft::untyped(kind, serde_json::json!({}))
+        };
+        let _receipts = home.ledger.append_blocking(vec![draft]).expect("appended");
+        let count = |state: &rusqlite::Connection| {
+            state.query_row("SELECT count(*) FROM stop", [], |row| row.get::<_, i64>(0))
+        };
+        home.ledger.state(count).expect("state")
+    };
+    assert_eq!(append(Kind::RunRequest, None), 0);
+    assert_eq!(append(Kind::RunCancel, None), 1);
+    assert_eq!(append(Kind::RunReply, Some("waiting")), 1, "a run that waits has not ended");
+    assert_eq!(append(Kind::RunReply, Some("cancelled")), 0);
+    assert_eq!(append(Kind::RunCancel, None), 0);
+}

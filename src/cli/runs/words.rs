@@ -2,18 +2,9 @@
 
 use crate::agent::RunReply;
 use crate::cli::exit::Fail;
+use crate::cli::show::word;
 use crate::cli::table::{Cell, Column, Screen, Sheet, span};
-use crate::types::text;
 use serde_json::Value;
-
-/// A member on one line, empty if it is missing.
-pub(super) fn word(value: &Value, at: &str) -> String {
-    match value.pointer(at) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(words)) => text::visible_line(words),
-        Some(other) => text::visible_line(&other.to_string()),
-    }
-}
 
 /// Whether every entry of the run verifies.
 pub(super) fn is_whole(found: &RunReply) -> bool {

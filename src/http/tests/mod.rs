@@ -3,6 +3,7 @@
 mod admin;
 mod client;
 mod doors;
+mod halts;
 mod keys;
 mod own;
 mod reading;

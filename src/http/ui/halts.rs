@@ -1,6 +1,8 @@
-//! The halts on `/ui/health`, and the forms that halt, lift and cancel.
+//! `/ui/halts`: the halts in force, and the forms that halt and lift; and the one that cancels a
+//! run.
 
 use super::form::{Fields, field, read};
+use super::page::{Here, Page};
 use super::state::Ui;
 use super::visitor::Visitor;
 use super::{csrf, format};
@@ -10,11 +12,22 @@ use crate::http::problem::{Code, Problem};
 use crate::policy::Power;
 use crate::types::{RunId, StopScope, clock};
 use axum::extract::{Path, Request, State};
-use axum::response::Redirect;
+use axum::response::{Html, Redirect};
 use maud::{Markup, html};
 
+pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<String>, Problem> {
+    if visitor.able(Power::Halt).is_err() {
+        visitor.holding(Power::HealthRead)?;
+    }
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Halts, title: "Halts", same: "/health" };
+    Ok(page.with(&html! {
+        div.title { h1 { "Halts" } }
+        (section(&ui, &visitor)?)
+    }))
+}
+
 /// The halts in force, and what the visitor may do about them.
-pub(super) fn section(ui: &Ui, visitor: &Visitor) -> Result<Markup, Problem> {
+fn section(ui: &Ui, visitor: &Visitor) -> Result<Markup, Problem> {
     let gate = ui.app.agent.gate();
     let names = ui.app.agent.ledger().state(auth::key_names).map_err(Problem::internal)?;
     let stops = gate.stops();
@@ -22,7 +35,7 @@ pub(super) fn section(ui: &Ui, visitor: &Visitor) -> Result<Markup, Problem> {
     let may = gate.may_halt(visitor.principal(), visitor.door());
     Ok(html! {
         section.card aria-labelledby="halts" {
-            h2 #halts { "Halts" }
+            h2 #halts { "In force" }
             @if halts.is_empty() { p { "Nothing is halted." } }
             @for halt in &halts {
                 div.notice.bad {
@@ -82,7 +95,7 @@ pub(super) async fn set(
     let (reason, is_now) = (field(&fields, "reason").trim().to_owned(), field(&fields, "what") == "now");
     let order = HaltOrder { scope, reason, is_now };
     ui.app.agent.gate().halt(visitor.principal(), Some(&granted), order).await?;
-    Ok(Redirect::to("/ui/health#halts"))
+    Ok(Redirect::to("/ui/halts"))
 }
 
 pub(super) async fn lift(
@@ -94,7 +107,7 @@ pub(super) async fn lift(
     let none = || Problem::new(Code::Invalid, "the form names no halt");
     let halt = field(&fields, "halt").parse().map_err(|_| none())?;
     ui.app.agent.gate().lift(visitor.principal(), Some(&granted), halt, None).await?;
-    Ok(Redirect::to("/ui/health#halts"))
+    Ok(Redirect::to("/ui/halts"))
 }
 
 /// Cancels a run. A form of this login is proof enough: whoever may do it may do it with a key.

@@ -1,9 +1,9 @@
 //! `/ui/health`: whether runs are accepted, the ledger, and the protections around tools.
 
+use super::format;
 use super::page::{self, Here, Page};
 use super::state::Ui;
 use super::visitor::Visitor;
-use super::{format, halts};
 use crate::http::api::health;
 use crate::http::problem::Problem;
 use crate::ledger::ChainState;
@@ -27,6 +27,7 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
     let layers = ui.app.agent.launcher().report().layers;
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Health, title: "Health", same: "/health" };
     let ready = text("/why");
+    let halts = report.get("halts").and_then(Value::as_array).map_or(0, |halts| halts.len() as u64);
     let body = html! {
         div.title { h1 { "Health" } p { (page::outcome(&text("/status"))) } }
         @for what in &obstacles { p.notice.bad role="alert" { (format::line(what, 400)) } }
@@ -35,6 +36,7 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
                 h2 #server { "Server" }
                 dl.facts {
                     dt { "runs" } dd { @if ready == "–" { (page::outcome("ready")) } @else { "not accepted: " (ready) } }
+                    dt { "halts" } dd { a href="/ui/halts" { @if halts == 0 { "none" } @else { (format::count(halts)) " in force" } } }
                     dt { "version" } dd { (text("/version")) }
                     dt { "log" } dd { code { (format::short(&text("/ledger/log"), 32)) } }
                     dt { "entries" } dd { a href="/ui/audit" { (format::count(report.pointer("/ledger/size").and_then(Value::as_u64).unwrap_or(0))) } }
@@ -43,7 +45,6 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
             }
             section.card aria-labelledby="chain" { h2 #chain { "Chain" } @if visitor.may(Power::AuditRead) { (chain(&ui)) } }
         }
-        (halts::section(&ui, &visitor)?)
         section.card aria-labelledby="walls" {
             h2 #walls { "Protections around every tool" }
             @if layers.is_empty() { p { "The launcher has not reported any." } }

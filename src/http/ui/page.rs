@@ -18,17 +18,19 @@ pub(super) enum Here {
     Audit,
     Approvals,
     Tools,
+    Halts,
     Health,
     /// A page that is not in the navigation.
     Elsewhere,
 }
 
-const PLACES: [(Here, &str, &str, &str, Power); 6] = [
+const PLACES: [(Here, &str, &str, &str, Power); 7] = [
     (Here::Overview, "/ui/", "Overview", "o", Power::AuditRead),
     (Here::Runs, "/ui/runs", "Runs", "r", Power::RunRead),
     (Here::Audit, "/ui/audit", "Audit", "a", Power::AuditRead),
     (Here::Approvals, "/ui/approvals", "Approvals", "p", Power::ApprovalRead),
     (Here::Tools, "/ui/tools", "Tools", "t", Power::ToolsRead),
+    (Here::Halts, "/ui/halts", "Halts", "l", Power::Halt),
     (Here::Health, "/ui/health", "Health", "h", Power::HealthRead),
 ];
 

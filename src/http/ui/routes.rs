@@ -28,7 +28,7 @@ pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
         .route("/ui/export", get(audit::export))
         .route("/ui/audit/{seq}", get(entry::show))
         .route("/ui/runs/{id}/cancel", post(halts::cancel))
-        .route("/ui/halts", post(halts::set))
+        .route("/ui/halts", get(halts::show).post(halts::set))
         .route("/ui/halts/lift", post(halts::lift))
         .route("/ui/approvals", get(approvals::list))
         .route("/ui/approvals/{id}", get(approvals::show).post(approvals::answer))
