@@ -44,14 +44,14 @@ impl WalkEnd {
     }
 
     /// A person stopped the run.
-    pub(super) fn stopped(stop: &StopInForce, before: Vec<Draft>) -> Self {
+    pub(super) fn by_a_person(stop: &StopInForce, before: Vec<Draft>) -> Self {
         Self { status: RunStatus::Cancelled, ..Self::failed(Some(stop.to_string()), before) }
     }
 
     /// The rules do not allow the conversation to be sent to the model.
     pub(super) fn not_permitted(refusal: &AskRefusal) -> Self {
         if let Some(stop) = refusal.stop() {
-            return Self::stopped(stop, Vec::new());
+            return Self::by_a_person(stop, Vec::new());
         }
         let answer = Some(refusal.to_string());
         Self { status: RunStatus::Denied, ..Self::failed(answer, Vec::new()) }

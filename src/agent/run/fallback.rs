@@ -57,7 +57,7 @@ impl RunWalk<'_> {
     fn model_stopped(&mut self, stop: &StopInForce) -> WalkEnd {
         self.agent.report(|| RunNews::Void(VoidReason::Failed));
         let before = vec![self.error_draft(&ModelError::stopped(stop.to_string()))];
-        WalkEnd::stopped(stop, before)
+        WalkEnd::by_a_person(stop, before)
     }
 
     /// Asks the first model that is in service. If it turns out not to be, the next one is asked,

@@ -155,7 +155,7 @@ impl RunWalk<'_> {
     /// The next reply of the model, or the end of the run.
     async fn next_reply(&mut self) -> Result<Answered, AppendError> {
         if let Some(stop) = self.stop() {
-            return Ok(Err(WalkEnd::stopped(&stop, Vec::new())));
+            return Ok(Err(WalkEnd::by_a_person(&stop, Vec::new())));
         }
         if let Some(limit) = self.limit_reached() {
             return Ok(Err(WalkEnd::limit(limit, Vec::new())));
@@ -219,7 +219,7 @@ impl RunWalk<'_> {
         let last = open.len().saturating_sub(1);
         for (at, group) in open.iter_mut().enumerate() {
             if let Some(stop) = self.stop() {
-                return Ok(Some(WalkEnd::stopped(&stop, before)));
+                return Ok(Some(WalkEnd::by_a_person(&stop, before)));
             }
             if clock::mono_us() >= self.end_us {
                 return Ok(Some(WalkEnd::limit("run_ms_max", before)));
