@@ -51,13 +51,17 @@ fn section(ui: &Ui, visitor: &Visitor) -> Result<Markup, Problem> {
                     }
                 }
             }
+        }
+        section.card aria-labelledby="halt" {
+            h2 #halt { "Halt" }
             @match &may {
                 Ok(_) => {
+                    p.muted { code { "all" } ", " code { "key:ID" } ", " code { "os:NAME" } ", " code { "tool:NAME" }
+                        " or " code { "session:ID" } ", until a person lifts it:" }
                     form.answer method="post" action="/ui/halts" {
                         (proofs(visitor))
                         label.sr for="scope" { "What" }
-                        input #scope type="text" name="scope" value="all" maxlength="200" autocomplete="off"
-                            placeholder="all, key:ID, os:NAME, tool:NAME or session:ID";
+                        input #scope type="text" name="scope" value="all" maxlength="200" autocomplete="off";
                         label.sr for="why" { "Reason" }
                         input #why type="text" name="reason" required maxlength="500" autocomplete="off"
                             placeholder="reason, shown to everyone who is refused";
