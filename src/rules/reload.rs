@@ -219,9 +219,9 @@ impl Reloader {
         kept.map_err(std::io::Error::other).and_then(|kept| kept).map_err(ReloadError::Keep)?;
         let in_force = || {
             // Before a key can be sent, what comes back is searched for it.
-            self.gate.secrets().exchange(finder);
+            let found = self.gate.secrets().exchange(finder);
             if let Some(keys) = model_keys {
-                self.model_keys.exchange(&keys);
+                self.model_keys.exchange(&keys, &found);
             }
             renewal.install();
         };
