@@ -397,7 +397,11 @@ fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
         (Runner::Builtin(Builtin::ListDir | Builtin::LargestPaths), true) => AccessFs::ReadDir.into(),
         (
             Runner::Builtin(
-                Builtin::ReadFile | Builtin::FileInfo | Builtin::ReadConfig | Builtin::CertificateFile,
+                Builtin::ReadFile
+                | Builtin::FileInfo
+                | Builtin::ReadConfig
+                | Builtin::CertificateFile
+                | Builtin::TailFile,
             ),
             _,
         ) => AccessFs::ReadFile.into(),

@@ -305,7 +305,7 @@ fn what_a_program_is_given_is_checked_with_its_line() {
     check(write, &docker, &format!("23: {owns}"));
     let unknown = format!("{write}\ngroups = [\"no-such-group\"]");
     check(write, &unknown, "23: `no-such-group` is not a group of this host (/etc/group)");
-    let tail = include_str!("../../tools.d/tail_file.toml").replace("\"@logs\", ", "");
+    let tail = include_str!("../../tests/it/tools/tail.toml").replace("\"@logs\", ", "");
     let reads = tail.replacen("[limits]", "connect = [\"unix:/run/x\"]\n[limits]", 1);
     let error = etc.parse(&reads).map(|_| ()).expect_err("a tool that reads");
     assert_eq!(
@@ -349,7 +349,7 @@ fn only_a_tool_about_a_path_is_recursive_and_declares_it() {
     let etc = Etc::new();
     let search = include_str!("../../tools.d/search_files.toml");
     let list = include_str!("../../tools.d/list_dir.toml");
-    let tail = include_str!("../../tools.d/tail_file.toml");
+    let tail = include_str!("../../tests/it/tools/tail.toml");
     let parse =
         |manifest: &str| etc.parse(&manifest.replace("\"@logs\", ", "")).map(|manifest| manifest.recursive);
     let with = |manifest: &str| manifest.replacen("[resource]", "recursive = true\n[resource]", 1);

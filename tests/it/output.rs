@@ -149,8 +149,8 @@ fn what_is_shown_as_json_is_json() {
     assert_eq!(of("server.hosts"), json!([]));
     assert_eq!(of("approvals.expire_s"), 900);
     assert_eq!(of("groups.night"), json!(["ana", "ben"]));
-    let [tool] = &lines(&home, &["--json", "tool", "show", "tail_file"])[..] else { panic!("one line") };
-    assert_eq!(tool["runs"]["arguments"], json!(["-n", "{lines}", "--", "{path}"]), "{tool}");
+    let [tool] = &lines(&home, &["--json", "tool", "show", "deploy"])[..] else { panic!("one line") };
+    assert_eq!(tool["runs"]["arguments"], json!(["{project}", "{version}"]), "{tool}");
     let [tool] = &lines(&home, &["--json", "tool", "show", "health_check"])[..] else { panic!("one line") };
     assert_eq!(tool["runs"], json!({ "builtin": "health_check" }), "{tool}");
 }

@@ -90,10 +90,17 @@ fn pending_updates_are_read_in_the_sandbox() {
     let told = planted.told("pending_updates", &json!({}));
     assert_eq!(
         (&told["packages"][0]["candidate"], &told["lists_unread"]),
-        (&json!("3.0.2"), &json!(1)),
+        (&json!("3.0.2"), &json!(2)),
         "{told}"
     );
-    assert!(!seen(&told, "closed_Packages"), "{told}");
+    let reasons = [("not_a_file", 1), ("not_opened", 1)];
+    let reasons = reasons.map(|(reason, lists)| json!({ "reason": reason, "lists": lists }));
+    assert!(!seen(&told, "closed_Packages") && told["count"].is_null(), "{told}");
+    assert_eq!(told["unreadable"], json!(reasons));
+
+    planted.put("lists/compressed_Packages.lz4", [4, 0x22, 0x4d, 0x18]);
+    let told = planted.told("pending_updates", &json!({}));
+    assert_eq!(told["unreadable"][0], json!({ "reason": "compressed_lz4", "lists": 1 }), "{told}");
 
     planted.reads("pending_updates", &["dpkg", "nowhere"]);
     let told = planted.told("pending_updates", &json!({}));

@@ -166,8 +166,8 @@ async fn an_approval_is_bound_to_its_exclusions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_cannot_leave_something_out_is_denied() {
     let folder_of_tools = tempfile::tempdir().expect("a folder");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools.d/tail_file.toml");
-    let tail = std::fs::read_to_string(shipped).expect("manifest").replace("tail_file", "reads_all");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tools/tail.toml");
+    let tail = std::fs::read_to_string(shipped).expect("manifest").replace("\"tail\"", "\"reads_all\"");
     let tail = tail.replace("[resource]", "recursive = true\n[resource]");
     std::fs::write(folder_of_tools.path().join("reads_all.toml"), tail).expect("written");
     let open = |rules: &str| {

@@ -159,6 +159,7 @@ fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) ->
     let (fd, name, excluded) = (opened?, path.canonical.as_str(), inputs.excluded);
     match which {
         Builtin::ReadFile => builtin::read_file(fd.as_fd(), name, arguments, cap),
+        Builtin::TailFile => builtin::tail_file(fd.as_fd(), name, arguments, cap, host),
         Builtin::CertificateFile => certificates::of_file(trust, fd.as_fd(), name, arguments, host),
         Builtin::ReadConfig => builtin::read_config(fd.as_fd(), name, arguments, cap, host),
         Builtin::ListDir => builtin::list_dir(fd.as_fd(), name, arguments, cap),
@@ -191,9 +192,10 @@ fn open_object(
 ) -> Result<OwnedFd, String> {
     use Builtin::{
         CertificateFile, DiffFiles, FileInfo, LargestPaths, ListDir, ReadConfig, ReadFile, SearchFiles,
+        TailFile,
     };
     match (which, path.kind) {
-        (ReadFile | SearchFiles | FileInfo | ReadConfig | CertificateFile, FileKind::File)
+        (ReadFile | SearchFiles | FileInfo | ReadConfig | CertificateFile | TailFile, FileKind::File)
         | (ListDir | SearchFiles | LargestPaths | DiffFiles, FileKind::Folder) => {}
         (SearchFiles, FileKind::Other) => {
             return Err(format!("`{}` is neither a folder nor a regular file", path.canonical));

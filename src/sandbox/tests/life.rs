@@ -119,8 +119,7 @@ pub(super) fn does_without_namespaces() {
         let read = stage.call("read_file", json!({"path": file})).await;
         assert_eq!(read.end, End::Exit { code: 0 });
         println!("{:?}", read.layers);
-        let refused =
-            stage.prepare("tail_file", &json!({"path": file, "lines": 1})).await.expect_err("refused");
+        let refused = stage.prepare("tail", &json!({"path": file, "lines": 1})).await.expect_err("refused");
         let expect = "programs need a PID namespace and an empty network namespace, which this machine does \
                       not provide";
         assert_eq!(refused.to_string(), expect);

@@ -13,8 +13,8 @@ pub(super) fn reports_what_it_enforces() {
     let world = World::new();
     world.tool(
         "bad",
-        &include_str!("../../../tools.d/tail_file.toml")
-            .replace("tail_file", "bad")
+        &include_str!("../../../tests/it/tools/tail.toml")
+            .replace("\"tail\"", "\"bad\"")
             .replace("/usr/bin/tail", "/etc/passwd"),
     );
     world.with(|stage| async move {
@@ -48,8 +48,10 @@ pub(super) fn reads_lists_checks_and_tails() {
 
         let read = stage.call("read_file", json!({"path": file})).await;
         println!("read_file: {:?} in {} us", read.layers, read.wall_us);
-        let tail = stage.call("tail_file", json!({"path": file, "lines": 1})).await;
-        println!("tail_file: {:?} in {} us", tail.layers, tail.wall_us);
+        let (code, answer) = stage.answer("tail_file", json!({"path": file, "lines": 1})).await;
+        assert_eq!((code, &answer["text"]), (0, &json!("three\n")));
+        let tail = stage.call("tail", json!({"path": file, "lines": 1})).await;
+        println!("tail: {:?} in {} us", tail.layers, tail.wall_us);
         assert_eq!(
             (&tail.end, tail.stdout.as_slice()),
             (&End::Exit { code: 0 }, &b"three\n"[..]),
@@ -166,7 +168,7 @@ pub(super) fn refuses_a_swapped_object() {
     let file = world.write("workspace/f", b"x");
     let folder = workspace.join("d");
     world.with(|stage| async move {
-        for tool in ["read_file", "tail_file"] {
+        for tool in ["read_file", "tail_file", "tail"] {
             let arguments = match tool {
                 "read_file" => json!({"path": file}),
                 _ => json!({"path": file, "lines": 1}),

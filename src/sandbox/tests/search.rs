@@ -305,12 +305,12 @@ pub(super) fn programs_read_below_only_if_their_manifest_says_so() {
     let workspace = world.workspace();
     std::fs::create_dir(workspace.join("sub")).expect("made");
     let file = world.write("workspace/sub/f", b"MARK below\n");
-    let tail = include_str!("../../../tools.d/tail_file.toml").replace("/usr/bin/tail", "/usr/bin/grep");
+    let tail = include_str!("../../../tests/it/tools/tail.toml").replace("/usr/bin/tail", "/usr/bin/grep");
     let command = tail.lines().find(|line| line.starts_with("command")).expect("a command").to_owned();
     let tail = tail.replace(&command, r#"command = ["/usr/bin/grep", "-r", "MARK", "--", "{path}"]"#);
-    world.tool("greps", &tail.replace("tail_file", "greps"));
+    world.tool("greps", &tail.replace("\"tail\"", "\"greps\""));
     let below =
-        tail.replace("tail_file", "greps_below").replace("[resource]", "recursive = true\n[resource]");
+        tail.replace("\"tail\"", "\"greps_below\"").replace("[resource]", "recursive = true\n[resource]");
     world.tool("greps_below", &below);
     world.with(|stage| async move {
         let call = async |tool: &str, path: &Path| {
@@ -325,8 +325,9 @@ pub(super) fn programs_read_below_only_if_their_manifest_says_so() {
 
 /// A program that reads below its resource.
 fn reads_all(world: &World) {
-    let tail = include_str!("../../../tools.d/tail_file.toml");
-    let tail = tail.replace("tail_file", "reads_all").replace("[resource]", "recursive = true\n[resource]");
+    let tail = include_str!("../../../tests/it/tools/tail.toml");
+    let tail =
+        tail.replace("\"tail\"", "\"reads_all\"").replace("[resource]", "recursive = true\n[resource]");
     let tail = tail.replace("\"lines\", ", "").replace(", \"lines\"", "").replace("\"{lines}\"", "\"1\"");
     world.tool("reads_all", &tail);
 }

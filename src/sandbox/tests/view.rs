@@ -351,7 +351,7 @@ fn masked(world: &World, file: &str) {
             "{refused}"
         );
         assert_eq!(stage.answer("read_file", json!({ "path": file })).await.0, 0);
-        let tail = stage.call("tail_file", json!({ "path": file, "lines": 1 })).await;
+        let tail = stage.call("tail", json!({ "path": file, "lines": 1 })).await;
         assert_eq!(tail.end, End::Exit { code: 0 });
     });
 }

@@ -56,6 +56,7 @@ impl World {
         world.tool("search_files", include_str!("../../../tools.d/search_files.toml"));
         world.tool("health_check", include_str!("../../../tools.d/health_check.toml"));
         world.tool("tail_file", include_str!("../../../tools.d/tail_file.toml"));
+        world.tool("tail", include_str!("../../../tests/it/tools/tail.toml"));
         world
     }
 

@@ -128,6 +128,16 @@ pub(super) fn integer(arguments: &Value, name: &str, otherwise: u64) -> u64 {
     arguments.get(name).and_then(Value::as_u64).unwrap_or(otherwise)
 }
 
+/// Holds `answer` to the output schema of its shipped manifest.
+#[cfg(test)]
+pub(super) fn hold_to_schema(manifest: &str, answer: &Value) {
+    use crate::tools::manifest::output_schema::{OutputSchema, SchemaWords};
+    let shipped: toml::Value = toml::from_str(manifest).expect("TOML");
+    let schema = serde_json::to_value(&shipped["output_schema"]).expect("a schema");
+    let schema = OutputSchema::read(&schema, SchemaWords::Open).expect("a schema");
+    assert_eq!(schema.check(answer.as_object().expect("an object")), Ok(()), "{answer}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::{json_len, write_answer};

@@ -112,6 +112,7 @@ pub(super) fn time(seconds: i64, nanoseconds: u64) -> Wall {
 #[cfg(test)]
 mod tests {
     use super::list_dir;
+    use crate::tools::builtin::answer::hold_to_schema;
     use serde_json::{Value, json};
     use std::ffi::OsStr;
     use std::os::fd::AsFd as _;
@@ -119,7 +120,9 @@ mod tests {
 
     fn list(folder: &std::path::Path, arguments: &Value, output_bytes_max: usize) -> Value {
         let folder = std::fs::File::open(folder).expect("open");
-        list_dir(folder.as_fd(), "/d", arguments, output_bytes_max).expect("an answer")
+        let answer = list_dir(folder.as_fd(), "/d", arguments, output_bytes_max).expect("an answer");
+        hold_to_schema(include_str!("../../../tools.d/list_dir.toml"), &answer);
+        answer
     }
 
     #[test]

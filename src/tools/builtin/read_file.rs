@@ -53,6 +53,7 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, limit: usize) -> Result<Vec<u8>, E
 #[cfg(test)]
 mod tests {
     use super::read_file;
+    use crate::tools::builtin::answer::hold_to_schema;
     use serde_json::{Value, json};
     use std::io::Write as _;
     use std::os::fd::AsFd as _;
@@ -60,7 +61,9 @@ mod tests {
     fn read(content: &[u8], arguments: &Value, output_bytes_max: usize) -> Value {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(content).expect("written");
-        read_file(file.as_fd(), "/f", arguments, output_bytes_max).expect("an answer")
+        let answer = read_file(file.as_fd(), "/f", arguments, output_bytes_max).expect("an answer");
+        hold_to_schema(include_str!("../../../tools.d/read_file.toml"), &answer);
+        answer
     }
 
     #[test]

@@ -100,6 +100,7 @@ pub enum Builtin {
     ServiceList,
     ServiceRestart,
     ServiceStatus,
+    TailFile,
     TimerList,
     TlsCertificate,
 }

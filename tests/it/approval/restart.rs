@@ -56,9 +56,8 @@ fn an_approval_survives_a_crash() {
 #[test]
 fn an_approved_call_that_a_crash_interrupted_does_not_run_twice() {
     let people = People::new();
-    let tail = std::fs::read_to_string(people.home.path("etc/tools.d/tail_file.toml")).expect("manifest");
-    let slow = tail
-        .replace("name = \"tail_file\"", "name = \"follow\"")
+    let slow = include_str!("../tools/tail.toml")
+        .replace("name = \"tail\"", "name = \"follow\"")
         .replace("\"-n\", \"{lines}\"", "\"-n\", \"{lines}\", \"-f\"")
         .replace("wall_ms_max = 5000", "wall_ms_max = 20000");
     std::fs::write(people.home.path("etc/tools.d/follow.toml"), slow).expect("manifest");

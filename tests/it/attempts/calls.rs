@@ -272,7 +272,7 @@ pub(crate) fn flags(stage: &Stage) -> Outcome {
 /// The file is named by its whole path.
 pub(crate) fn file_named_flag(stage: &Stage) -> Outcome {
     std::fs::write(stage.work("-n"), "named like a flag\n").expect("file");
-    let step = stage.call("tail_file", &json!({ "path": stage.work("-n"), "lines": 1 }));
+    let step = stage.call("tail", &json!({ "path": stage.work("-n"), "lines": 1 }));
     if step["result"]["stdout"] == "named like a flag\n" { Outcome::Held } else { Outcome::Succeeded }
 }
 

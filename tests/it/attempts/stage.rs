@@ -33,7 +33,6 @@ const SOURCES: [(&str, &str); 8] = [
 /// The tools that make the attempts: a static program, a dynamic one, and a dynamic one with a
 /// folder that it may change.
 pub(crate) const TOOLS: [&str; 3] = ["taken_static", "taken_dynamic", "taken_writer"];
-
 /// In the server's environment, and must not be in a tool's.
 const ENVIRONMENT: [(&str, &str); 3] =
     [("LD_AUDIT", "/nonexistent"), ("BASH_ENV", "/nonexistent"), ("TOKEN", SECRET)];
@@ -475,13 +474,14 @@ fn declare(home: &TestHome, programs: &Path) {
     tool("taken_static", "static", "static", "", long);
     tool("taken_dynamic", "dynamic", "dynamic", "", long);
     tool("taken_writer", "dynamic", "dynamic", write, &format!("{long}\n{bounds}"));
+    home.add("tools.d/tail.toml", include_str!("../tools/tail.toml"));
+    home.add("policies/60-tail.cedar", include_str!("../tools/tail.cedar"));
     // For programs that never end by themselves.
     tool("taken_brief", "static", "static", "", "wall_ms_max = 250\noutput_bytes_max = 4096");
-    for (name, sandbox) in
-        [("sibling", ""), ("replaced", ""), ("set_id", ""), ("capable", "read = [\"@workspace/box\"]")]
-    {
-        tool(&format!("taken_{name}"), name, "static", sandbox, long);
+    for name in ["sibling", "replaced", "set_id"] {
+        tool(&format!("taken_{name}"), name, "static", "", long);
     }
+    tool("taken_capable", "capable", "static", "read = [\"@workspace/box\"]", long);
 }
 
 /// Only the front has a runtime with threads; launcher and first stage have one thread each.

@@ -162,7 +162,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(68, "secrets in environment or argv", Program(&["environment", "proc_words"]), Held, "ENV LL"),
     row(69, "a planted program found by PATH", Tests(&[MANIFESTS]), Held, "PV"),
     row(70, "an argument with a leading -", Told("refused", calls::flags), Held, "PV"),
-    row(71, "an option in a file's name", Told("tail_file -n", calls::file_named_flag), Held, "PV"),
+    row(71, "an option in a file's name", Told("tail -n", calls::file_named_flag), Held, "PV"),
     row(72, "very long arguments", Told("over the schema's bound", calls::long_arguments), Held, "PV"),
     row(73, "shell metacharacters", Tests(&[ONE_ELEMENT, NO_VERSION]), Held, "PV"),
     row(74, "an empty argv", Tests(&[ONE_ELEMENT]), Held, "SUP"),

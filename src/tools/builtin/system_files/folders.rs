@@ -60,6 +60,8 @@ const fn rows(which: Builtin) -> &'static [FileRow] {
                     "_Packages.xz",
                     "_Packages.gz",
                     "_Packages.zst",
+                    "_Packages.bz2",
+                    "_Packages.lzma",
                     "_InRelease",
                     "_Release",
                     "partial",

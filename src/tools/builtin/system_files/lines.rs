@@ -17,7 +17,7 @@ pub(super) struct FileLines<'a, R> {
     line: Vec<u8>,
     bytes_left: u64,
     until_check: u32,
-    is_cut: bool,
+    cut_by: Option<&'static str>,
 }
 
 impl<'a, R: Read> FileLines<'a, R> {
@@ -30,7 +30,7 @@ impl<'a, R: Read> FileLines<'a, R> {
             line: Vec::new(),
             bytes_left: bytes_max,
             until_check: LINES_PER_CHECK,
-            is_cut: false,
+            cut_by: None,
         }
     }
 
@@ -40,10 +40,10 @@ impl<'a, R: Read> FileLines<'a, R> {
         if self.until_check == 0 {
             self.until_check = LINES_PER_CHECK;
             if !self.view.has_time() {
-                self.is_cut = true;
+                self.cut_by = Some("time");
             }
         }
-        if self.is_cut {
+        if self.is_cut() {
             return None;
         }
         self.line.clear();
@@ -61,7 +61,7 @@ impl<'a, R: Read> FileLines<'a, R> {
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(_) => {
-                    self.is_cut = true;
+                    self.cut_by = Some("failed");
                     return None;
                 }
             };
@@ -69,7 +69,7 @@ impl<'a, R: Read> FileLines<'a, R> {
             let left = self.bytes_left.checked_sub(used as u64);
             self.bytes_left = left.unwrap_or(0);
             if left.is_none() {
-                self.is_cut = true;
+                self.cut_by = Some("too_large");
                 return None;
             }
             if is_end {
@@ -80,6 +80,11 @@ impl<'a, R: Read> FileLines<'a, R> {
 
     /// Whether lines were left unread.
     pub(super) fn is_cut(&self) -> bool {
-        self.is_cut
+        self.cut_by.is_some()
+    }
+
+    /// Why lines were left unread: `time`, `too_large` or `failed`.
+    pub(super) fn cut_by(&self) -> Option<&'static str> {
+        self.cut_by
     }
 }

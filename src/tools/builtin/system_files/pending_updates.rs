@@ -21,6 +21,16 @@ const LIST_BYTES_MAX: u64 = 256 << 20;
 const LISTS_MAX: usize = 256;
 /// Installed packages that are looked at.
 const INSTALLED_MAX: usize = 100_000;
+/// How the names of compressed lists end (`Acquire::GzipIndexes`, apt.conf(5)), and the reasons why
+/// such a list is not read: PAR has no decoder of these formats.
+const COMPRESSED: [(&str, &str); 6] = [
+    ("_Packages.lz4", "compressed_lz4"),
+    ("_Packages.gz", "compressed_gz"),
+    ("_Packages.xz", "compressed_xz"),
+    ("_Packages.zst", "compressed_zst"),
+    ("_Packages.bz2", "compressed_bz2"),
+    ("_Packages.lzma", "compressed_lzma"),
+];
 
 /// An installed package, and the newest versions of it that were found.
 #[derive(Debug)]
@@ -49,9 +59,26 @@ struct InstalledSet {
 #[derive(Debug, Default)]
 struct ListsRead {
     read: u64,
-    unread: u64,
+    /// Lists that were not read to their end, by reason.
+    unread: BTreeMap<&'static str, u64>,
+    /// Whether installed packages were left out.
+    is_status_cut: bool,
     malformed: u64,
     changed_s: Option<i64>,
+}
+
+impl ListsRead {
+    fn leave(&mut self, reason: &'static str, lists: usize) {
+        if lists > 0 {
+            let count = self.unread.entry(reason).or_default();
+            *count = count.saturating_add(lists as u64);
+        }
+    }
+
+    /// Whether all that is installed was compared with all lists.
+    fn is_complete(&self) -> bool {
+        self.read > 0 && self.unread.is_empty() && !self.is_status_cut
+    }
 }
 
 /// Counts and lists the packages of which a newer version is known.
@@ -75,8 +102,8 @@ pub(super) fn pending_updates(view: &SystemView<'_>, arguments: &Value, output_b
         .collect();
     pending.sort_by_key(|(_, one)| !one.is_security);
     let count = |is: fn(&InstalledPackage) -> bool| pending.iter().filter(|(_, one)| is(one)).count();
-    // Without lists nothing is known: that is not none.
-    let known = |count: usize| (lists.read > 0).then_some(count);
+    // What a list says that was not read is not known: that is not none.
+    let known = |count: usize| lists.is_complete().then_some(count);
     let mut list = Fitting::new(
         integer(arguments, "limit", LIMIT_DEFAULT),
         output_bytes_max.saturating_sub(FRAME_BYTES),
@@ -88,6 +115,8 @@ pub(super) fn pending_updates(view: &SystemView<'_>, arguments: &Value, output_b
         list.push(one.members(name));
     }
     let (packages, _) = list.finish();
+    let unreadable: Vec<Value> =
+        lists.unread.iter().map(|(reason, lists)| json!({ "reason": reason, "lists": lists })).collect();
     let age_s = lists.changed_s.map(|at| now_s().saturating_sub(at).max(0));
     Ok(json!({
         "count": known(pending.len()),
@@ -98,7 +127,8 @@ pub(super) fn pending_updates(view: &SystemView<'_>, arguments: &Value, output_b
         "as_of": lists.changed_s.map(rfc3339),
         "age_s": age_s,
         "lists_read": lists.read,
-        "lists_unread": lists.unread,
+        "lists_unread": lists.unread.values().sum::<u64>(),
+        "unreadable": unreadable,
         "malformed": lists.malformed,
         "truncated": packages.len() < pending.len(),
         "packages": packages,
@@ -123,6 +153,7 @@ fn installed(view: &SystemView<'_>, lists: &mut ListsRead) -> Result<InstalledSe
     let mut lines = FileLines::new(file, view, STATUS_BYTES_MAX);
     each_package(&mut lines, |fields| all.add(fields, lists));
     if lines.is_cut() || all.count >= INSTALLED_MAX {
+        lists.is_status_cut = true;
         view.note("further_packages");
     }
     let dpkg = all.by_name.get("dpkg").and_then(|all| all.first());
@@ -131,23 +162,29 @@ fn installed(view: &SystemView<'_>, lists: &mut ListsRead) -> Result<InstalledSe
 }
 
 fn read_lists(view: &SystemView<'_>, folder: &SystemFolder, set: &mut InstalledSet, lists: &mut ListsRead) {
-    let compressed = ["_Packages.lz4", "_Packages.xz", "_Packages.gz", "_Packages.zst"];
-    let others: usize = compressed.iter().map(|end| folder.files_ending(end).count()).sum();
-    if others > 0 {
-        lists.unread = lists.unread.saturating_add(others as u64);
-        view.note("compressed_package_lists");
+    for (end, reason) in COMPRESSED {
+        lists.leave(reason, folder.files_ending(end).count());
     }
-    if folder.is_cut {
-        view.note("further_package_lists");
-    }
+    // apt makes a link to a list of this host (`file:` in sources.list(5)).
+    let is_list =
+        |name: &str| name.ends_with("_Packages") || COMPRESSED.iter().any(|(end, _)| name.ends_with(end));
+    let others = folder.entries.iter().filter(|entry| !entry.is_file && is_list(&entry.name));
+    lists.leave("not_a_file", others.count());
+    lists.leave("folder_too_large", usize::from(folder.is_cut));
     for (at, entry) in folder.files_ending("_Packages").enumerate() {
-        let is_whole = at < LISTS_MAX && view.has_time() && read_list(view, folder, entry, set, lists);
-        if is_whole {
-            lists.read = lists.read.saturating_add(1);
-        } else {
-            lists.unread = lists.unread.saturating_add(1);
-            view.note("further_package_lists");
+        let left_out = match at < LISTS_MAX {
+            false => Some("too_many"),
+            true if !view.has_time() => Some("time"),
+            true => read_list(view, folder, entry, set, lists),
+        };
+        match left_out {
+            None => lists.read = lists.read.saturating_add(1),
+            Some(reason) => lists.leave(reason, 1),
         }
+    }
+    for reason in lists.unread.keys() {
+        let is_compressed = reason.starts_with("compressed_");
+        view.note(if is_compressed { "compressed_package_lists" } else { "further_package_lists" });
     }
     // apt renames what it fetched into place, and works in `partial` even if nothing is new.
     let changes = folder.entries.iter().map(|entry| match entry.is_file {
@@ -158,19 +195,19 @@ fn read_lists(view: &SystemView<'_>, folder: &SystemFolder, set: &mut InstalledS
     lists.changed_s = lists.changed_s.max(newest);
 }
 
-/// Whether all of the list was read.
+/// Offers all packages of a list; returns why it was not read to its end, if it was not.
 fn read_list(
     view: &SystemView<'_>,
     folder: &SystemFolder,
     entry: &SystemEntry,
     set: &mut InstalledSet,
     lists: &mut ListsRead,
-) -> bool {
+) -> Option<&'static str> {
     let release = release_of(view, folder, entry);
-    let Some(file) = view.open(folder, entry) else { return false };
+    let Some(file) = view.open(folder, entry) else { return Some("not_opened") };
     let mut lines = FileLines::new(file, view, LIST_BYTES_MAX);
     each_package(&mut lines, |fields| set.offer(fields, release, lists));
-    !lines.is_cut()
+    lines.cut_by()
 }
 
 impl InstalledSet {

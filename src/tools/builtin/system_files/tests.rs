@@ -183,7 +183,7 @@ fn updates_are_those_that_apt_would_take() {
         told,
         json!({
             "count": 4, "security": 1, "held": 1, "phased": 0, "installed": 7, "lists_read": 4, "lists_unread": 0,
-            "malformed": 2, "truncated": false, "not_seen": ["apt_preferences", "dependencies"],
+            "unreadable": [], "malformed": 2, "truncated": false, "not_seen": ["apt_preferences", "dependencies"],
             "packages": [
                 one("openssl", "3.0.15-1~deb12u1", "3.0.17-1~deb12u2", true, false),
                 one("backported", "2.0-1~bpo12+1", "2.0-1~bpo12+2", false, false),
@@ -213,6 +213,56 @@ fn without_lists_nothing_is_known_of_updates() {
     let told = stage.report(&["dpkg", "lists"], &json!({}), 65_536).expect("an answer");
     assert_eq!((&told["count"], &told["lists_unread"]), (&Value::Null, &json!(1)));
     assert!(told["not_seen"].to_string().contains("compressed_package_lists"), "{told}");
+}
+
+/// As apt leaves them with `Acquire::GzipIndexes`: the counts are not known, and the result says
+/// why. Updates that the other lists name are still shown.
+#[test]
+fn lists_that_are_compressed_are_named_and_nothing_is_counted_without_them() {
+    let stage = updates();
+    let forms = ["lz4", "gz", "gz", "xz", "zst", "bz2", "lzma"];
+    for (at, end) in forms.iter().enumerate() {
+        // What it contains is not looked at: a bomb is not unpacked.
+        stage.put(&format!("lists/h{at}_dists_b_main_binary-amd64_Packages.{end}"), [0x1f, 0x8b, 8, 0]);
+    }
+    let told = stage.report(&["dpkg", "lists"], &json!({}), 65_536).expect("an answer");
+    for count in ["count", "security", "held", "phased"] {
+        assert!(told[count].is_null(), "{count}: {told}");
+    }
+    assert_eq!(told["packages"].as_array().map(Vec::len), Some(4), "{told}");
+    let one = |end: &str, lists: u64| json!({ "reason": format!("compressed_{end}"), "lists": lists });
+    let expect = [one("bz2", 1), one("gz", 2), one("lz4", 1), one("lzma", 1), one("xz", 1), one("zst", 1)];
+    assert_eq!((&told["unreadable"], &told["lists_unread"]), (&json!(expect), &json!(7)));
+    assert!(told["not_seen"].to_string().contains("compressed_package_lists"), "{told}");
+    assert!(!told["not_seen"].to_string().contains("further_package_lists"), "{told}");
+}
+
+/// Lists that are links, that are larger than what is read, or for which no time is left.
+#[test]
+fn lists_that_are_not_read_to_their_end_have_a_reason() {
+    let reason = |stage: &FileStage, end_us: u64| {
+        let folders = ["dpkg", "lists"].iter().filter_map(|name| stage.folder(name)).collect();
+        let host = Host::default();
+        let view = SystemView::new(&host, folders, Vec::new(), stage, end_us);
+        let told = report_of_files(stage.which, &view, &json!({}), 65_536).expect("an answer");
+        assert!(told["count"].is_null(), "{told}");
+        assert!(told["not_seen"].to_string().contains("further_package_lists"), "{told}");
+        told["unreadable"].clone()
+    };
+    let stage = updates();
+    assert_eq!(reason(&stage, 0), json!([{ "reason": "time", "lists": 4 }]));
+    let list = stage.dir.path().join("lists/a_Packages");
+    std::os::unix::fs::symlink("/proc/self/status", &list).expect("linked");
+    assert_eq!(reason(&stage, u64::MAX), json!([{ "reason": "not_a_file", "lists": 1 }]));
+    std::fs::remove_file(&list).expect("removed");
+    // It consists of holes.
+    std::fs::File::create(&list).expect("made").set_len(1 << 40).expect("sparse");
+    assert_eq!(reason(&stage, u64::MAX), json!([{ "reason": "too_large", "lists": 1 }]));
+    std::fs::remove_file(&list).expect("removed");
+    for at in 0..300 {
+        stage.put(&format!("lists/many{at}_Packages"), "");
+    }
+    assert_eq!(reason(&stage, u64::MAX), json!([{ "reason": "too_many", "lists": 48 }]));
 }
 
 /// Updates for a share of the hosts are marked, and lists that end early, have endless lines or are
