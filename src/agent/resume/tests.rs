@@ -323,15 +323,14 @@ fn a_refusal_because_of_the_length_leaves_out_old_results_once() {
     }
 }
 
-/// Results are left out at most once for each reply: a server that refuses what was shortened to
-/// fit ends the run.
+/// A server that refuses a request from which all old results were left out ends the run.
 #[test]
 fn a_request_that_was_shortened_and_is_refused_ends_the_run() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (home, agent) = runtime.block_on(home());
     let server = WireServer::start();
     let least = least_tokens(&home, &agent);
-    let mut shortened = 0;
+    let mut ended = 0;
     for (rounds, more) in (3..6).flat_map(|rounds| (0..1_500).step_by(150).map(move |more| (rounds, more))) {
         let agent = asking(&agent, &server, ProviderKind::OpenAi, ProviderKind::Ollama, Some(least + more));
         let rounds = (0..rounds).map(|_| ModelRound::with_state()).chain([ModelRound::too_long(1)]);
@@ -339,19 +338,21 @@ fn a_request_that_was_shortened_and_is_refused_ends_the_run() {
         let reply = runtime.block_on(run(&home, &agent, "look at that"));
         let entries = home.entries(&format!("run:{}", reply.run));
         let of = |kind: Kind| move |entry: &crate::ledger::Stored| entry.header.is(kind);
-        let trims = entries
-            .split(of(Kind::ModelReply))
-            .map(|turn| turn.iter().filter(|one| of(Kind::ContextTrim)(one)).count());
-        assert!(trims.clone().all(|count| count <= 1), "{:?}", trims.collect::<Vec<_>>());
         let refused = entries.split(of(Kind::ModelReply)).find(|turn| turn.iter().any(of(Kind::ModelError)));
         let Some(turn) = refused else { continue };
-        let before = turn.iter().take_while(|entry| !of(Kind::ModelError)(entry));
-        if before.filter(|entry| of(Kind::ContextTrim)(entry)).count() > 0 {
-            assert_eq!(reply.limit.as_deref(), Some("window_tokens"), "{reply:?}");
-            shortened += 1;
+        let why = |entry: &crate::ledger::Stored| entry.payload().map(|trim: ContextTrimPayload| trim.why);
+        let trims: Vec<_> = turn.iter().filter(|one| of(Kind::ContextTrim)(one)).map(why).collect();
+        match trims[..] {
+            [Some(TrimReason::Window)] => {
+                assert_eq!(reply.limit.as_deref(), Some("window_tokens"), "{reply:?}");
+                ended += 1;
+            }
+            [] | [Some(TrimReason::Refused)] | [Some(TrimReason::Window), Some(TrimReason::Refused)] => {}
+            _ => panic!("{trims:?}"),
         }
+        check(&agent, &server, &reply);
     }
-    assert!(shortened > 0, "no request was shortened and refused");
+    assert!(ended > 0, "no request was shortened and refused");
 }
 
 /// A cancel that was written after the end of its run stops nothing; one before it does, until the

@@ -61,8 +61,6 @@ pub(super) struct RunWalk<'a> {
     pub(super) usage: Usage,
     /// How large the last request was.
     pub(super) measured: Option<Measured>,
-    /// Whether results were left out since the last reply: at most once.
-    pub(super) is_trimmed: bool,
     /// Number of the model's replies so far.
     pub(super) rounds: u32,
     /// The deadline of the run, on the monotonic clock, in microseconds.
@@ -108,7 +106,6 @@ impl<'a> RunWalk<'a> {
             steps: Vec::new(),
             usage: Usage::default(),
             measured: None,
-            is_trimmed: false,
             rounds: 0,
             end_us: clock::mono_us() + limits::RUN_MS_MAX * 1_000,
             first: 0,

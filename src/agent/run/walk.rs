@@ -165,7 +165,6 @@ impl RunWalk<'_> {
         let (policy, offers) = state::offers(self.agent, self.principal, &self.session);
         self.offers_policy = policy;
         (self.offers_bytes, self.offers) = (state::length(&offers), offers);
-        self.is_trimmed = false;
         loop {
             let reply = match self.reply().await? {
                 Ok(reply) => reply,

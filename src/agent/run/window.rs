@@ -64,7 +64,7 @@ impl RunWalk<'_> {
             is_over
         });
         let entries: Vec<u64> = wanted.map(|result| result.entry).collect();
-        if !entries.is_empty() && !self.is_trimmed {
+        if !entries.is_empty() {
             self.trim(std::mem::take(&mut before), entries, TrimReason::Window, window).await?;
         }
         if self.tokens(self.conversation.bytes()) <= room {
@@ -81,7 +81,7 @@ impl RunWalk<'_> {
         provider: &dyn Provider,
     ) -> Result<Option<WalkEnd>, AppendError> {
         let old = self.conversation.old_results();
-        if old.is_empty() || self.is_trimmed {
+        if old.is_empty() {
             return Ok(Some(WalkEnd::too_long(provider, before)));
         }
         let entries = old.iter().map(|result| result.entry).collect();
@@ -116,7 +116,7 @@ impl RunWalk<'_> {
         let _receipts = self.agent.ledger().append(drafts).await?;
         self.conversation.leave_out(&entries);
         // What was decided about the longer request stays on the ledger as spent.
-        (self.is_trimmed, self.cleared) = (true, None);
+        self.cleared = None;
         Ok(())
     }
 }
