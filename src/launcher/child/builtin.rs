@@ -157,13 +157,16 @@ fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) ->
         return builtin::file_info(object.as_fd(), content, &path.canonical, host, end_us);
     }
     let (fd, name, excluded) = (opened?, path.canonical.as_str(), inputs.excluded);
+    let stamp = |answer| builtin::stamped(answer, host);
     match which {
-        Builtin::ReadFile => builtin::read_file(fd.as_fd(), name, arguments, cap),
+        Builtin::ReadFile => builtin::read_file(fd.as_fd(), name, arguments, cap).map(stamp),
         Builtin::TailFile => builtin::tail_file(fd.as_fd(), name, arguments, cap, host),
         Builtin::CertificateFile => certificates::of_file(trust, fd.as_fd(), name, arguments, host),
         Builtin::ReadConfig => builtin::read_config(fd.as_fd(), name, arguments, cap, host),
-        Builtin::ListDir => builtin::list_dir(fd.as_fd(), name, arguments, cap),
-        Builtin::SearchFiles => search::search(&machine.paths, path, &fd, excluded, arguments, &limits),
+        Builtin::ListDir => builtin::list_dir(fd.as_fd(), name, arguments, cap).map(stamp),
+        Builtin::SearchFiles => {
+            search::search(&machine.paths, path, &fd, excluded, arguments, &limits).map(stamp)
+        }
         Builtin::LargestPaths => {
             largest::largest(&machine.paths, path, &fd, excluded, arguments, &limits, host)
         }

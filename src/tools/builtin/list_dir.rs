@@ -112,7 +112,7 @@ pub(super) fn time(seconds: i64, nanoseconds: u64) -> Wall {
 #[cfg(test)]
 mod tests {
     use super::list_dir;
-    use crate::tools::builtin::answer::hold_to_schema;
+    use crate::tools::builtin::answer::{hold_to_schema, stamped};
     use serde_json::{Value, json};
     use std::ffi::OsStr;
     use std::os::fd::AsFd as _;
@@ -121,7 +121,7 @@ mod tests {
     fn list(folder: &std::path::Path, arguments: &Value, output_bytes_max: usize) -> Value {
         let folder = std::fs::File::open(folder).expect("open");
         let answer = list_dir(folder.as_fd(), "/d", arguments, output_bytes_max).expect("an answer");
-        hold_to_schema(include_str!("../../../tools.d/list_dir.toml"), &answer);
+        hold_to_schema(include_str!("../../../tools.d/list_dir.toml"), &stamped(answer.clone(), "h"));
         answer
     }
 

@@ -320,7 +320,7 @@ fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{SHOWN_BYTES_MAX, Search, matches_glob};
-    use crate::tools::builtin::answer::hold_to_schema;
+    use crate::tools::builtin::answer::{hold_to_schema, stamped};
     use serde_json::{Value, json};
     use std::io::Write as _;
     use std::os::fd::AsFd as _;
@@ -331,7 +331,7 @@ mod tests {
         let mut search = Search::new("/d", arguments, output_bytes_max, u64::MAX)?;
         search.read(b"/d/f", file.as_fd());
         let answer = search.answer();
-        hold_to_schema(include_str!("../../../tools.d/search_files.toml"), &answer);
+        hold_to_schema(include_str!("../../../tools.d/search_files.toml"), &stamped(answer.clone(), "h"));
         Ok(answer)
     }
 
