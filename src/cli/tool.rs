@@ -15,7 +15,7 @@ use crate::tools::{
     CodeTree, Element, Manifest, ResourceSpec, Runner, Stdin, UnknownTool, WriteRoot, check_id,
 };
 use crate::types::json::parse_strict;
-use crate::types::{Decision, StepStatus, limits, nearest, text};
+use crate::types::{Decision, RefusalClass, StepStatus, limits, nearest, text};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -73,8 +73,12 @@ impl Tool {
                 }
                 // A refused or failed call makes the command fail, whatever the status of the run.
                 let went_well = made.steps.iter().all(|step| step.status == StepStatus::Ok);
-                let code = exit::of_run(made.status);
-                Ok(if code == exit::OK && !went_well { exit::FAILED } else { code })
+                let is_denied = made.steps.iter().any(|step| step.class == Some(RefusalClass::Policy));
+                Ok(match exit::of_run(made.status) {
+                    exit::OK if is_denied => exit::DENIED,
+                    exit::OK if !went_well => exit::FAILED,
+                    code => code,
+                })
             }
         }
     }
@@ -114,7 +118,7 @@ fn call(home: Home, name: &str, arguments: &str, is_json: bool) -> Result<(RunRe
     Ok((made, PrintedRun::default()))
 }
 
-/// Says so if the manifest of a tool that the server of a home does not offer is there.
+/// Says so if the manifest of a tool that the server of a home does not know is there.
 pub(super) fn note_unknown(home: &Home, made: &RunReply) {
     let is_unknown = |step: &&Step| {
         let error = step.result.get("error").and_then(Value::as_str);
@@ -129,15 +133,13 @@ pub(super) fn note_unknown(home: &Home, made: &RunReply) {
             show::note(&format!("par: {why}, and `par reload` loads it"));
         } else if home.etc.join(&file).is_file() {
             show::note(&format!(
-                "par: `{file}` is there, but the server does not offer `{name}`: `par reload` loads it if it is new; \
-                 else no policy permits you to use it"
+                "par: `{file}` is there, but the server has not loaded it: `par reload` loads it"
             ));
         }
     }
 }
 
-/// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this
-/// role may never use does not exist.
+/// Shows the owner of the home why a tool is not offered.
 fn note_hidden(agent: &Agent, principal: &Principal, name: &str, off: Option<&str>) {
     let rules = agent.gate().rules();
     let is_there = rules.catalog.find(name).is_some();

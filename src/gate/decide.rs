@@ -82,7 +82,7 @@ impl Gate {
     }
 
     /// Checks a proposed call. A tool that is not offered gives the same error as an unknown one;
-    /// [`Gate::refuse`] then says if what the run has read is the reason.
+    /// [`Gate::refuse`] then says why it is not.
     pub fn validate(&self, context: &CallContext<'_>, proposed: ProposedCall) -> Result<ValidCall, Invalid> {
         let Rules { catalog, bundle } = self.rules();
         let may = |m: &Arc<Manifest>| bundle.may_offer(context.principal.subject(), context.session, m);
@@ -241,6 +241,7 @@ impl Gate {
     fn refuse_call(&self, context: &CallContext<'_>, invalid: Invalid, again: Option<Asked>) -> Decided {
         let Invalid { proposed, reason } = invalid;
         let withheld = self.withheld(context, &proposed.tool);
+        let nearest = withheld.as_ref().and_then(|(manifest, why)| self.nearest_of(context, manifest, *why));
         let (word, class, reason) = match &withheld {
             Some((_, why)) => (Decision::Deny, RefusalClass::Policy, why.told(&proposed.tool)),
             None => (Decision::Invalid, RefusalClass::Schema, reason),
@@ -251,6 +252,7 @@ impl Gate {
             arguments_raw: Some(raw.to_owned()),
             proposed_id: text::prefix(&proposed.id, 200).to_owned(),
             reason: Some(reason.clone()),
+            nearest,
             ..CallDecisionPayload::default()
         };
         let facts = Facts {
@@ -273,8 +275,7 @@ impl Gate {
         Decided { facts, word, class, payload, reason, next: Next::Nothing, again, counted: None }
     }
 
-    /// The manifest of a tool that is not offered because of the run's ceiling or of what the run
-    /// has read, and that would be offered otherwise.
+    /// The manifest of a tool that is loaded and not offered, and why.
     fn withheld(&self, context: &CallContext<'_>, tool: &str) -> Option<(Arc<Manifest>, Withheld)> {
         let Rules { catalog, bundle } = self.rules();
         let manifest = catalog.find(tool)?;
@@ -282,11 +283,33 @@ impl Gate {
         if may(context.session) {
             return None;
         }
-        let is_below = context.session.ceiling.contains(tool);
+        let is_in_ceiling = context.session.ceiling.contains(tool);
         let ceiling = BTreeSet::from([tool.to_owned()]);
         let otherwise = Session { ceiling, taint: BTreeSet::new(), ..context.session.clone() };
-        let why = if is_below { Withheld::Taint } else { Withheld::Ceiling };
-        may(&otherwise).then(|| (manifest.clone(), why))
+        let why = match may(&otherwise) {
+            true if is_in_ceiling => Withheld::Taint,
+            true => Withheld::Ceiling,
+            false => Withheld::Rules,
+        };
+        Some((manifest.clone(), why))
+    }
+
+    /// The rule because of which a tool is not offered, for people.
+    fn nearest_of(
+        &self,
+        context: &CallContext<'_>,
+        manifest: &Manifest,
+        why: Withheld,
+    ) -> Option<NearestRule> {
+        // No rule made the ceiling.
+        let untainted = Session { taint: BTreeSet::new(), ..context.session.clone() };
+        let session = match why {
+            Withheld::Ceiling => return None,
+            Withheld::Taint => context.session,
+            Withheld::Rules => &untainted,
+        };
+        let found = self.rules().bundle.withheld_by(context.principal.subject(), session, manifest)?;
+        Some(NearestRule { policy: found.policy, origin: found.origin, why: found.why })
     }
 
     fn decided(
@@ -337,13 +360,15 @@ impl Gate {
     }
 }
 
-/// Why a tool that the caller may use is not offered in a run.
+/// Why a loaded tool is not offered in a run.
 #[derive(Clone, Copy, Debug)]
 enum Withheld {
     /// The run has read untrusted text.
     Taint,
     /// The request or the key names other tools.
     Ceiling,
+    /// No rule permits the caller any call of it.
+    Rules,
 }
 
 impl Withheld {
@@ -354,6 +379,7 @@ impl Withheld {
                 "`{tool}` is not offered after this run has read untrusted text; ask for it in a new run that \
                  reads nothing else first"
             ),
+            Self::Rules => format!("no policy permits this caller to use `{tool}`"),
             Self::Ceiling => format!(
                 "`{tool}` is not among the tools of this run, to which its request or its key limits it"
             ),

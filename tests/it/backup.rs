@@ -74,6 +74,13 @@ fn a_home_is_copied_beside_its_server_and_restored_with_another_log() {
     let old = verify(&restored, 0, &["--before", log]);
     assert_eq!((&old["entries"], &old["root"]), (&before["size"], &before["root"]));
     restored.expect(2, &["audit", "verify", "--before", "../data"]);
+    // What is in it is read as in any log, and an entry names the log that it is in.
+    let listed = restored.expect(0, &["audit", "show", "--before", log, "kind:run.request"]);
+    let seq = listed.lines().last().and_then(|row| row.split_whitespace().next()).expect("a run").to_owned();
+    let card = restored.expect(0, &["audit", "show", "--before", log, &seq]);
+    assert!(card.contains(&format!("par audit show {seq} --before {log} --json")), "{card}");
+    let unknown = restored.par(&["audit", "show", "--before", "none"]);
+    assert!(crate::support::text(&unknown.stderr).contains(&format!("it has {log}")));
     let server = restored.serve();
     assert_eq!(server.run(&kept, "hello").status, 401);
     let _code = server.stop();
@@ -148,6 +155,7 @@ fn a_damaged_log_is_set_aside_whole_and_another_begins() {
         assert_eq!(file["sha256"].as_str(), Some(par::types::Digest::sha256(bytes).hex().as_str()));
     }
     assert_eq!(verify(&home, 5, &["--before", log])["verdict"], "invalid");
+    home.expect(0, &["audit", "show", "--before", log, "kind:genesis"]);
     assert_eq!(verify(&home, 0, &[])["entries"], 1);
     // Keys are not carried over: nothing shows which were revoked.
     let server = home.serve();

@@ -259,13 +259,21 @@ fn a_run_that_has_read_untrusted_text_is_narrowed() {
                reads nothing else first";
     assert_eq!((&step["decision"], &step["class"]), (&json!("deny"), &json!("policy")), "{waits}");
     assert_eq!(step["result"]["error"], why, "{waits}");
+    // A person reads which rule took it, and what would let a person confirm it.
+    assert_eq!(step["nearest"]["policy"], "par.tainted", "{waits}");
+    let lifts = step["nearest"]["why"].as_str().expect("why");
+    assert!(lifts.contains("`@tainted(\"confirm\")` on tidy (20-deploy.cedar:2)"), "{waits}");
     let requests = house.model.requests();
     assert!(requests.last().is_some_and(|request| request.contains(why)), "the model reads it too");
+    assert!(!requests.iter().any(|request| request.contains("par.tainted")), "without the rule");
     assert_eq!((&waits["said_by"], &clean["said_by"]), (&json!("par"), &json!("model")), "{waits}");
     let told =
         house.home.entries(&["kind:model.reply", &format!("run:{}", waits["run"].as_str().expect("run"))]);
     let second = house.home.entry(told[1]["seq"].as_u64().expect("number"));
     assert!(!second["payload"]["tools"].to_string().contains("tidy_up"), "what it was shown is on record");
+
+    let explained = house.home.par(&["policy", "explain", "tidy_up", "{}", "--tainted"]);
+    assert!(text(&explained.stdout).contains("would let a person confirm this call"), "{explained:?}");
 
     // The approval request names what was read, at the terminal too.
     let id = waits["steps"][2]["result"]["approval"].as_str().expect("approval").to_owned();

@@ -134,6 +134,62 @@ fn what_a_start_would_refuse_is_taken_back() {
     }
 }
 
+/// A placeholder next to a folder could be a path that no rule is asked about: it is refused until it
+/// says what it is. As a path, a rule that forbids a file below the folder binds it.
+#[test]
+fn rules_about_paths_bind_what_a_new_tool_reads() {
+    let home = TestHome::init();
+    let site = site(&home);
+    std::fs::write(
+        home.path("etc/policies/61-no-key.cedar"),
+        format!(
+            "@id(\"no-key\")\nforbid (principal, action, resource == PAR::Path::\"{site}/index.html\");\n"
+        ),
+    )
+    .expect("rule");
+    let new = ["tool", "new", "lines_of", "--program", "/usr/bin/wc", "--read", &site, "--arg"];
+    let refused = home.par(&[&new[..], &["{pth}"]].concat());
+    let told = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("`--arg '{pth:path}'`") && told.contains("`--arg '{pth:string}'`"), "{told}");
+    home.expect(0, &[&new[..], &["{pth:path}"]].concat());
+    home.expect(3, &["tool", "call", "lines_of", &format!("{{\"pth\":\"{site}/index.html\"}}")]);
+    std::fs::write(format!("{site}/other"), "a\n").expect("file");
+    home.expect(0, &["tool", "call", "lines_of", &format!("{{\"pth\":\"{site}/other\"}}")]);
+    // As text it is possible, and said.
+    let other = ["tool", "new", "words_of", "--program", "/usr/bin/wc", "--read", &site, "--arg"];
+    let made = home.par(&[&other[..], &["{word:string}"]].concat());
+    let told = text(&made.stderr);
+    assert!(made.status.success() && told.contains("rules about paths do not see `{word}`"), "{told}");
+}
+
+/// A tool that writes in its folder and sees a `/proc` of its own, by one command.
+#[test]
+fn a_program_that_writes_or_reads_proc_becomes_a_tool() {
+    let home = TestHome::init();
+    let out = home.beside("out");
+    std::fs::create_dir(&out).expect("folder");
+    std::fs::set_permissions(&out, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("mode");
+    let out = out.canonicalize().expect("real").display().to_string();
+    let file = format!("{out}/made");
+    let new = ["tool", "new", "touch_it", "--program", "/usr/bin/touch", "--arg", &file, "--write", &out];
+    let refused = home.par(&new);
+    assert!(text(&refused.stderr).contains("add `--class write`"), "{}", text(&refused.stderr));
+    home.expect(0, &[&new[..], &["--class", "write"]].concat());
+    home.expect(0, &["tool", "call", "touch_it"]);
+    assert!(std::fs::metadata(&file).is_ok(), "the tool made {file}");
+    let of_path = ["tool", "new", "t", "--program", "/usr/bin/touch", "--arg", "{path}", "--write", &out];
+    let refused = home.par(&of_path);
+    assert!(text(&refused.stderr).contains("a tool that writes is not about a path"));
+    let proc = ["tool", "new", "own_state", "--program", "/usr/bin/cat", "--arg", "/proc/self/comm"];
+    home.expect(0, &[&proc[..], &["--proc"]].concat());
+    let called = home.expect(0, &["tool", "call", "own_state"]);
+    assert!(called.contains("cat"), "{called}");
+    let ps = home.par(&["tool", "new", "ps_all", "--program", "/usr/bin/ps", "--arg", "-e", "--proc"]);
+    let told = text(&ps.stderr);
+    assert!(told.contains("never sees the processes of the host"), "{told}");
+}
+
 /// Issue 15, finding 17: the guide's first rule left a gap in its own cases. Finding 14: a form
 /// with three faults took three rounds.
 #[test]

@@ -6,7 +6,8 @@ use super::source::{EntrySource, Sound};
 use crate::cli::exit::Fail;
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone, told, words};
 use crate::ledger::payload::{
-    CallDecisionPayload, CallResultPayload, ObjectFound, PolicyLoadPayload, ToolsLoadPayload,
+    ApprovalGrantPayload, ApprovalRefusePayload, CallDecisionPayload, CallResultPayload, HaltLiftPayload,
+    HaltSetPayload, ObjectFound, PolicyLoadPayload, RunCancelPayload, ToolsLoadPayload,
 };
 use crate::ledger::{Filter, Header, Kind, Order, Stored};
 use crate::tools::UnknownTool;
@@ -17,8 +18,8 @@ use serde_json::{Map, Value};
 /// Entries of a run that are looked at for neighbours, at most.
 const NEIGHBOURS_MAX: usize = 1_000;
 
-/// Prints the card of an entry.
-pub(super) fn print(stored: &Stored, source: &EntrySource<'_>) -> Result<(), Fail> {
+/// Prints the card of an entry. `before` is the log that was set aside and that the entry is in.
+pub(super) fn print(stored: &Stored, source: &EntrySource<'_>, before: Option<&str>) -> Result<(), Fail> {
     let screen = Screen::stdout();
     let header = &stored.header;
     let (seq, kind) = (header.seq, text::visible_line(&header.kind));
@@ -28,7 +29,14 @@ pub(super) fn print(stored: &Stored, source: &EntrySource<'_>) -> Result<(), Fai
     if let Some(principal) = header.str("principal") {
         lines.put("who", &who(principal, &source.line(stored)?.who));
     }
-    lines.put("what", &about(stored, source)?);
+    match given(stored) {
+        // A person's reason is shown once, and whole.
+        Some((what, reason)) => {
+            lines.put("what", &format!("{} {what}", header.str("tool").unwrap_or_default()).trim());
+            lines.put("reason", &reason);
+        }
+        None => lines.put("what", &about(stored, source)?),
+    }
     match &stored.body {
         None if header.payload_len > 0 => lines.put("payload", "erased"),
         Some(_) if header.is(Kind::CallDecision) => decision(&mut lines, stored),
@@ -45,10 +53,11 @@ pub(super) fn print(stored: &Stored, source: &EntrySource<'_>) -> Result<(), Fai
     for (name, near) in neighbours(header, source)? {
         lines.put(name, &near);
     }
-    lines.put("record", &format!("par audit show {seq} --json"));
+    let of_log = before.map_or_else(String::new, |log| format!(" --before {log}"));
+    lines.put("record", &format!("par audit show {seq}{of_log} --json"));
     // Only what the rules decided can be explained by them.
     let decided = stored.payload::<CallDecisionPayload>().and_then(|decided| decided.request);
-    if decided.is_some_and(|request| request.get("action").is_some()) {
+    if before.is_none() && decided.is_some_and(|request| request.get("action").is_some()) {
         lines.put("why", &format!("par policy explain {seq}"));
     }
     lines.0.print(&screen)
@@ -82,6 +91,29 @@ fn who(principal: &str, name: &str) -> String {
     match text::visible_line(principal) {
         shown if shown == name => shown,
         shown => format!("{name}, {shown}"),
+    }
+}
+
+/// What a person's act was about, and the reason that the person gave.
+fn given(stored: &Stored) -> Option<(String, String)> {
+    let acted = |what: String, reason: Option<String>| (what, reason.unwrap_or_default());
+    match stored.header.known_kind()? {
+        Kind::ApprovalRefuse => {
+            stored.payload().map(|refused: ApprovalRefusePayload| acted(String::new(), refused.reason))
+        }
+        Kind::ApprovalGrant => {
+            stored.payload().map(|given: ApprovalGrantPayload| acted(String::new(), given.reason))
+        }
+        Kind::HaltSet => {
+            stored.payload().map(|halt: HaltSetPayload| acted(halt.scope.to_string(), Some(halt.reason)))
+        }
+        Kind::HaltLift => {
+            stored.payload().map(|lift: HaltLiftPayload| acted(lift.scope.to_string(), lift.reason))
+        }
+        Kind::RunCancel => {
+            stored.payload().map(|cancel: RunCancelPayload| acted(String::new(), cancel.reason))
+        }
+        _ => None,
     }
 }
 

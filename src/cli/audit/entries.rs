@@ -2,6 +2,7 @@
 
 use super::card;
 use super::follow::{self, Out};
+use super::given;
 use super::source::EntrySource;
 use crate::auth::key_names_of;
 use crate::cli::compose::HomeReader;
@@ -33,10 +34,16 @@ pub(in crate::cli) struct Show {
     /// ~/.config/par/key; needs no home here [env: PAR_URL]
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
+    /// Show entries of the log that was set aside in data/before/LOG instead
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["follow", "url"])]
+    pub(super) before: Option<String>,
 }
 
 impl Show {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        if let Some(log) = &self.before {
+            return self.on_log_before(&compose::load(home)?, log, is_json);
+        }
         match self.url.clone().or_else(|| home.server_url()) {
             Some(url) => self.on_server(&Server::at(&url)?.checked()?, is_json),
             None => self.on_files(&compose::load(home)?, is_json),
@@ -45,11 +52,33 @@ impl Show {
 
     fn on_server(&self, server: &Server, is_json: bool) -> Result<u8, Fail> {
         if let Some(seq) = self.seq() {
-            return one(seq, &EntrySource::server(server), is_json);
+            return one(seq, &EntrySource::server(server), None, is_json);
         }
         let query = query::join(&self.query);
         Filter::parse(&query).map_err(Fail::usage)?;
         follow::server(server, &query, self.limit, self.follow, &Out::stdout(is_json))
+    }
+
+    /// Shows a log that a newer one has replaced. What is damaged in it is why it was replaced: no
+    /// server has to hear of it.
+    fn on_log_before(&self, config: &Config, log: &str, is_json: bool) -> Result<u8, Fail> {
+        compose::check_readable(&config.home.data)?;
+        let files = given::log_before(config, log)?;
+        let reader = Reader::open(&files.ledger()).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
+        let names = key_names_of(&files);
+        let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?.by_ids(&names);
+        let source = EntrySource::Files(&reader, names);
+        if let Some(seq) = self.seq() {
+            return one(seq, &source, Some(log), is_json);
+        }
+        let (headers, _) = self.newest(&files, &reader, &filter)?;
+        Out::stdout(is_json).entries(headers.iter().map(|header| &header.fields), &source, false)?;
+        if let Some(seq) = reader.met_damage() {
+            show::note(&format!(
+                "par: entry {seq} does not verify: `par audit show --before {log} {seq}` shows what is stored"
+            ));
+        }
+        Ok(exit::OK)
     }
 
     fn on_files(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
@@ -62,7 +91,7 @@ impl Show {
         let reader = HomeReader::open(config)?;
         let source = EntrySource::Files(&reader, key_names_of(&files));
         if let Some(seq) = self.seq() {
-            return one(seq, &source, is_json);
+            return one(seq, &source, None, is_json);
         }
         let filter = Filter::parse(&query::join(&self.query)).map_err(Fail::usage)?;
         query::check_tools(&reader, &filter)?;
@@ -155,7 +184,12 @@ fn index_of(files: &Files, is_long: bool) -> Option<Index> {
 }
 
 /// Prints one entry: for a person what it says, as JSON the whole record.
-pub(super) fn one(seq: u64, source: &EntrySource<'_>, is_json: bool) -> Result<u8, Fail> {
+pub(super) fn one(
+    seq: u64,
+    source: &EntrySource<'_>,
+    before: Option<&str>,
+    is_json: bool,
+) -> Result<u8, Fail> {
     if let Some(unverified) = source.unverified(seq)? {
         return damaged(&unverified, is_json);
     }
@@ -164,7 +198,7 @@ pub(super) fn one(seq: u64, source: &EntrySource<'_>, is_json: bool) -> Result<u
     if is_json {
         record(&stored)?;
     } else {
-        card::print(&stored, source)?;
+        card::print(&stored, source, before)?;
     }
     Ok(exit::OK)
 }

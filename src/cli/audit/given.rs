@@ -1,12 +1,31 @@
 //! Keys, checkpoints and files that a person gives to check a log against.
 
 use crate::cli::exit::Fail;
-use crate::ledger::{Note, VerifierKey};
+use crate::config::Config;
+use crate::ledger::{Files, Note, VerifierKey};
+use crate::types::text;
 use serde_json::Value;
 use std::path::Path;
 
 /// A longer file is not a note or a proof, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The files of the log that was set aside in `data/before/LOG`.
+pub(in crate::cli) fn log_before(config: &Config, log: &str) -> Result<Files, Fail> {
+    let is_name = !log.is_empty() && log.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let folder = config.home.data.join("before");
+    if is_name && folder.join(log).is_dir() {
+        return Ok(Files::below(&folder.join(log)));
+    }
+    let items = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut known: Vec<String> = items.filter_map(|item| item.file_name().into_string().ok()).collect();
+    known.sort();
+    let known = match known.is_empty() {
+        true => "no log was set aside".to_owned(),
+        false => format!("it has {}", text::visible_line(&known.join(", "))),
+    };
+    Err(Fail::usage(format!("log `{}` is not in data/before/: {known}", text::visible_line(log))))
+}
 
 /// Parses a verifier key from the command line.
 pub(in crate::cli) fn verifier(key: &str) -> Result<VerifierKey, Fail> {

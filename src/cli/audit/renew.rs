@@ -49,6 +49,10 @@ impl Renew {
         summary::summary(&report).iter().try_for_each(|line| show::line(line))?;
         let lines = [
             format!("the old log is in {}: {} files, unchanged", place.display(), before.files.len()),
+            format!(
+                "  `par audit show --before {0}` reads it, `par audit verify --before {0}` verifies it",
+                before.log
+            ),
             format!("a new log begins: {key}"),
             "  no API key was kept: create new ones with `par key create`. Waiting runs stay in the old log."
                 .to_owned(),

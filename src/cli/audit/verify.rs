@@ -7,7 +7,6 @@ use crate::cli::remote::known;
 use crate::cli::{compose, show};
 use crate::config::Config;
 use crate::ledger::{self, Checkpoint, Files, Note, Outside, Reader, Verdict, Verification, VerifierKey};
-use crate::types::text;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -113,18 +112,13 @@ impl Verify {
 
     /// Verifies a log that a newer one has replaced.
     fn run_before(&self, config: &Config, log: &str, is_json: bool) -> Result<u8, Fail> {
-        let is_name = !log.is_empty() && log.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let data = config.home.data.join("before").join(log);
-        if !is_name || !data.is_dir() {
-            let what = format!("log `{}` is not in data/before/", text::visible_line(log));
-            return Err(Fail::usage(what));
-        }
+        let files = given::log_before(config, log)?;
         let key = self.key.as_deref().map(given::verifier).transpose()?;
         let mut outside = Vec::new();
         if let Some(path) = &self.checkpoint {
             outside.push(Outside { from: path.display().to_string(), note: given::note(path)?, key });
         }
-        summary::print(&ledger::audit(&Files::below(&data), &compose::PROJECTIONS, &outside), is_json)
+        summary::print(&ledger::audit(&files, &compose::PROJECTIONS, &outside), is_json)
     }
 }
 

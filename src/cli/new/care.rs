@@ -9,6 +9,12 @@ use std::path::Path;
 const INTERPRETERS: [&str; 13] =
     ["ash", "awk", "bash", "busybox", "dash", "env", "ksh", "node", "perl", "ruby", "sh", "xargs", "zsh"];
 
+/// Programs that report on the processes of the host.
+const OF_PROCESSES: [&str; 13] = [
+    "free", "fuser", "htop", "lsof", "netstat", "pgrep", "pidof", "ps", "pstree", "ss", "top", "uptime",
+    "vmstat",
+];
+
 /// A line for each thing to know about a tool with this command and these grants. `class` is the
 /// one in the manifest.
 pub(super) fn lines(elements: &[String], reads: &[FoundPlace], class: &str) -> Vec<String> {
@@ -25,6 +31,26 @@ pub(super) fn lines(elements: &[String], reads: &[FoundPlace], class: &str) -> V
     });
     let closed = reads.iter().filter_map(closed);
     runs_all.into_iter().chain(closed).collect()
+}
+
+/// That text arguments are not what the rules about paths see, in a tool that may use folders.
+pub(super) fn past_rules(texts: &[&str], granted: &[&str]) -> Option<String> {
+    let (first, folders) = (texts.first()?, granted.first().map(|_| granted.join(", "))?);
+    Some(format!(
+        "rules about paths do not see `{{{first}}}`: if the program takes it for a file, a caller may name \
+         whatever lies below {folders}"
+    ))
+}
+
+/// That a program about processes finds none of the host's, and what does.
+pub(super) fn host_processes(program: &str) -> Option<String> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    OF_PROCESSES.contains(&name).then(|| {
+        format!(
+            "{name} reads /proc, and a program never sees the processes of the host, with `--proc` only those of \
+             its own call: the tools process_list, process_info, health_check and connections report on the host"
+        )
+    })
 }
 
 /// That the Unix rights keep other users from what the tool is granted.

@@ -11,6 +11,7 @@
 //! * `care`: what to know about a tool before it is used
 //! * `case`: a case of the policies' own tests
 //! * `proposal`: adds a rule with its cases, and checks it
+//! * `argument`: the arguments of a new tool, and what its calls are about
 //! * `program`: what a program needs
 //! * `tool`: `par tool new`
 //! * `parts`: the parts of a file that are about one tool
@@ -21,6 +22,7 @@ mod place;
 mod care;
 mod case;
 mod proposal;
+mod argument;
 mod program;
 mod tool;
 mod parts;

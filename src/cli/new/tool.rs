@@ -1,5 +1,6 @@
 //! `par tool new`.
 
+use super::argument::{ArgumentKind, CallArgument, ToolAbout, element, is_word, join};
 use super::care;
 use super::case::{NewCase, covered, in_shell, text, words};
 use super::place::FoundPlace;
@@ -9,12 +10,8 @@ use crate::auth::Role;
 use crate::cli::exit::Fail;
 use crate::cli::show;
 use crate::config::Config;
-use crate::tools::IdKind;
 use clap::Args;
 use serde_json::{Map, Value};
-
-/// The kinds of arguments that a placeholder may have.
-const KINDS: [&str; 2] = ["string", "integer"];
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct NewTool {
@@ -24,12 +21,19 @@ pub(in crate::cli) struct NewTool {
     #[arg(long, value_name = "PATH")]
     program: String,
     /// One argument of the program, in order; `{name}` is an argument of the call, `{name:integer}`
-    /// a number
+    /// a number, `{name:path}` the file or folder that the call is about, `{name:string}` other text
     #[arg(long = "arg", value_name = "WORD", allow_hyphen_values = true)]
     args: Vec<String>,
     /// Folder or file that the tool may read: an absolute path, or `@` and a name of `[paths]`
     #[arg(long = "read", value_name = "PATH")]
     reads: Vec<String>,
+    /// Folder that the tool may change, written like `--read`; needs `--class write`, `exec` or
+    /// `admin`
+    #[arg(long = "write", value_name = "PATH")]
+    writes: Vec<String>,
+    /// Give each call a `/proc` of its own, without the processes of the host
+    #[arg(long)]
+    proc: bool,
     /// Class: `read`, `write`, `exec`, `net` or `admin`
     #[arg(long, value_name = "CLASS", default_value = "read", hide_default_value = false,
           hide_possible_values = true, value_parser = ["read", "write", "exec", "net", "admin"])]
@@ -45,16 +49,6 @@ pub(in crate::cli) struct NewTool {
     /// One sentence for the model and for people [default: the command]
     #[arg(long, value_name = "TEXT")]
     summary: Option<String>,
-}
-
-/// An argument of the call, by its name, and its kind.
-type CallArgument = (String, &'static str);
-
-/// What the calls are about, from the names of the arguments.
-enum ToolAbout {
-    Path,
-    Id(IdKind),
-    ThisHost,
 }
 
 impl NewTool {
@@ -73,10 +67,17 @@ impl NewTool {
             )));
         }
         let (elements, arguments) = self.elements()?;
-        let about = self.about(&arguments)?;
-        let reads =
-            self.reads.iter().map(|read| FoundPlace::find(config, read)).collect::<Result<Vec<_>, _>>()?;
-        for line in care::lines(&elements, &reads, &self.class) {
+        let about = ToolAbout::find(&arguments, !(self.reads.is_empty() && self.writes.is_empty()))?;
+        self.check_writing(&about)?;
+        let find = |list: &[String]| {
+            list.iter().map(|path| FoundPlace::find(config, path)).collect::<Result<Vec<_>, _>>()
+        };
+        let (reads, writes) = (find(&self.reads)?, find(&self.writes)?);
+        let open = arguments.iter().filter(|one| one.kind == ArgumentKind::String && !about.is_in(&one.name));
+        let open: Vec<&str> = open.map(|one| one.name.as_str()).collect();
+        let granted: Vec<&str> = reads.iter().chain(&writes).map(|place| place.written.as_str()).collect();
+        let more = care::past_rules(&open, &granted).into_iter().chain(care::host_processes(&self.program));
+        for line in care::lines(&elements, &reads, &self.class).into_iter().chain(more) {
             show::note(&format!("par: careful: {line}"));
         }
         let role = Role::parse(&self.role).ok_or_else(|| Fail::usage("unknown role"))?;
@@ -89,51 +90,39 @@ impl NewTool {
             next: vec![
                 "par reload    # if a server runs".to_owned(),
                 format!("par tool show {name}"),
-                self.example(&about, &reads, &arguments),
+                self.example(&reads, &arguments),
             ],
             ..Proposal::default()
         };
         proposal.add(config, is_json)
     }
 
-    /// The elements of the command, and the arguments of the call with their kinds.
+    /// The elements of the command, and the arguments of the call.
     fn elements(&self) -> Result<(Vec<String>, Vec<CallArgument>), Fail> {
         let mut arguments: Vec<CallArgument> = Vec::new();
         let mut elements = vec![self.program.clone()];
         for word in &self.args {
-            let Some(inner) = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
-                elements.push(word.clone());
-                continue;
-            };
-            let (name, kind) = inner.split_once(':').unwrap_or((inner, "string"));
-            let kind = KINDS.into_iter().find(|known| *known == kind).ok_or_else(|| {
-                Fail::usage(format!("`--arg {word}`: unknown kind `{kind}`, expected string or integer"))
-            })?;
-            if name.is_empty() || !is_word(name) {
-                return Err(Fail::usage(format!(
-                    "`--arg {word}`: `{name}` is not a name of lower-case letters, digits and `_`"
-                )));
-            }
-            if !arguments.iter().any(|(known, _)| known == name) {
-                arguments.push((name.to_owned(), kind));
-            }
-            elements.push(format!("{{{name}}}"));
+            let (element, argument) = element(word)?;
+            elements.push(element);
+            argument.map_or(Ok(()), |new| join(&mut arguments, new))?;
         }
         Ok((elements, arguments))
     }
 
-    fn about(&self, arguments: &[CallArgument]) -> Result<ToolAbout, Fail> {
-        let has = |name: &str| arguments.iter().any(|(known, kind)| known == name && *kind == "string");
-        if has("path") {
-            return match self.reads.is_empty() {
-                true => Err(Fail::usage(
-                    "`{path}` is a file or folder: say with `--read` below which folders it may be",
-                )),
-                false => Ok(ToolAbout::Path),
-            };
+    /// What a tool that writes must be, before the manifest says it in its own words.
+    fn check_writing(&self, about: &ToolAbout) -> Result<(), Fail> {
+        match (self.writes.is_empty(), about) {
+            (true, _) => Ok(()),
+            (false, ToolAbout::Path(name)) => Err(Fail::usage(format!(
+                "a tool that writes is not about a path: leave out `--write`, or name what the call is about with \
+                 `{{project}}`, `{{service}}` or `{{job}}` in place of `{{{name}}}`"
+            ))),
+            (false, _) if matches!(self.class.as_str(), "read" | "net") => Err(Fail::usage(format!(
+                "`--write` does not go with the class `{}`: add `--class write`, or `exec` or `admin`",
+                self.class
+            ))),
+            (false, _) => Ok(()),
         }
-        let id = IdKind::ALL.into_iter().find(|kind| has(&kind.as_str().to_lowercase()));
-        Ok(id.map_or(ToolAbout::ThisHost, ToolAbout::Id))
     }
 
     fn manifest(
@@ -146,7 +135,7 @@ impl NewTool {
         let summary = self.summary.clone().unwrap_or_else(|| format!("Run `{}`.", elements.join(" ")));
         let list = |items: &[String]| items.iter().map(|item| text(item)).collect::<Vec<_>>().join(", ");
         let resource = match about {
-            ToolAbout::Path => "type = \"Path\"\nfrom = \"/path\"\ncanonical = \"path\"".to_owned(),
+            ToolAbout::Path(name) => format!("type = \"Path\"\nfrom = \"/{name}\"\ncanonical = \"path\""),
             ToolAbout::Id(kind) => format!(
                 "type = \"{}\"\nfrom = \"/{}\"\ncanonical = \"id\"",
                 kind.as_str(),
@@ -154,29 +143,37 @@ impl NewTool {
             ),
             ToolAbout::ThisHost => "type = \"Host\"\nis = \"localhost\"".to_owned(),
         };
+        let mut sandbox = format!("read = [{}]\n", list(&self.reads));
+        let mut limits = String::new();
+        if !self.writes.is_empty() {
+            sandbox += &format!("write = [{}]\n", list(&self.writes));
+            limits += "file_bytes_max = 16777216\n";
+        }
+        if self.proc {
+            sandbox += "proc = \"self\"\n";
+        }
         let mut out = format!(
             "# Written by `par tool new`. docs/tools.md describes every key.\n\
              name = {}\nsummary = {}\nclass = \"{class}\"\nrisk = \"{risk}\"\ncommand = [{}]\n\
-             runtime = \"{}\"\nuntrusted_output = true\n\n[resource]\n{resource}\n\n[sandbox]\nread = [{}]\n\n\
+             runtime = \"{}\"\nuntrusted_output = true\n\n[resource]\n{resource}\n\n[sandbox]\n{sandbox}\n\
              [limits]\nwall_ms_max = 10000\noutput_bytes_max = 65536\nmemory_bytes_max = 268435456\n\
-             processes_max = 8\n\n[input]\ntype = \"object\"\nadditionalProperties = false\n",
+             processes_max = 8\n{limits}\n[input]\ntype = \"object\"\nadditionalProperties = false\n",
             text(name),
             text(&summary),
             list(elements),
             runtime(&self.program)?,
-            list(&self.reads),
         );
-        let names: Vec<String> = arguments.iter().map(|(name, _)| name.clone()).collect();
+        let names: Vec<String> = arguments.iter().map(|one| one.name.clone()).collect();
         if !names.is_empty() {
             out += &format!("required = [{}]\n", list(&names));
         }
-        for (name, kind) in arguments {
-            let bounds = match (*kind, name.as_str()) {
-                ("integer", _) => "minimum = 0\nmaximum = 1000000",
-                (_, "path") => "description = \"absolute path\"\nminLength = 1\nmaxLength = 4095",
+        for CallArgument { name, kind } in arguments {
+            let bounds = match kind {
+                ArgumentKind::Integer => "minimum = 0\nmaximum = 1000000",
+                ArgumentKind::Path => "description = \"absolute path\"\nminLength = 1\nmaxLength = 4095",
                 _ => "minLength = 1\nmaxLength = 256",
             };
-            out += &format!("\n[input.properties.{name}]\ntype = \"{kind}\"\n{bounds}\n");
+            out += &format!("\n[input.properties.{name}]\ntype = \"{}\"\n{bounds}\n", kind.json_type());
         }
         Ok(out)
     }
@@ -193,7 +190,7 @@ impl NewTool {
         match about {
             ToolAbout::ThisHost => permit(&id, "resource == PAR::Host::\"localhost\""),
             ToolAbout::Id(kind) => permit(&id, &format!("resource is PAR::{}", kind.as_str())),
-            ToolAbout::Path => {
+            ToolAbout::Path(_) => {
                 let one = |(at, read): (usize, &FoundPlace)| {
                     let id = if at == 0 { id.clone() } else { format!("{id}-{}", at + 1) };
                     permit(&id, &format!("resource in PAR::Path::{}", text(&read.in_rule)))
@@ -214,22 +211,20 @@ impl NewTool {
         let (resources, on) = match about {
             ToolAbout::ThisHost => (Vec::new(), String::new()),
             ToolAbout::Id(kind) => (vec!["example".to_owned()], format!(" on a {}", kind.as_str())),
-            ToolAbout::Path => {
+            ToolAbout::Path(_) => {
                 let all = reads.iter().flat_map(|read| read.in_cases.clone()).collect();
                 let names: Vec<&str> = reads.iter().map(|read| read.written.as_str()).collect();
                 (all, format!(" on {} and below", names.join(", ")))
             }
         };
-        let is_resource = |name: &str| match about {
-            ToolAbout::Path => name == "path",
-            ToolAbout::Id(kind) => name == kind.as_str().to_lowercase(),
-            ToolAbout::ThisHost => false,
+        let sample = |kind| match kind {
+            ArgumentKind::Integer => Value::from(1),
+            _ => Value::from("example"),
         };
-        let sample = |kind: &str| if kind == "integer" { Value::from(1) } else { Value::from("example") };
         let arguments: Map<String, Value> = arguments
             .iter()
-            .filter(|(name, _)| !is_resource(name))
-            .map(|(name, kind)| (name.clone(), sample(kind)))
+            .filter(|one| !about.is_in(&one.name))
+            .map(|one| (one.name.clone(), sample(one.kind)))
             .collect();
         let case = |name: String, roles: &[String], resources: Vec<String>, expect, is_needed| NewCase {
             name,
@@ -249,7 +244,7 @@ impl NewTool {
             case(may, &covered, resources.clone(), "allow", true),
             case(may_not, &others, resources, "deny", false),
         ];
-        if matches!(about, ToolAbout::Path) {
+        if matches!(about, ToolAbout::Path(_)) {
             let name = format!("{tool} reads nothing outside its folders");
             cases.push(case(name, &covered, vec!["/elsewhere/file".to_owned()], "deny", false));
         }
@@ -257,16 +252,14 @@ impl NewTool {
     }
 
     /// A command that calls the tool. It needs no model.
-    fn example(&self, about: &ToolAbout, reads: &[FoundPlace], arguments: &[CallArgument]) -> String {
-        let value = |name: &str, kind: &str| match (kind, about) {
-            ("integer", _) => Value::from(1),
-            (_, ToolAbout::Path) if name == "path" => {
-                Value::from(reads.first().map_or_else(String::new, FoundPlace::example))
-            }
+    fn example(&self, reads: &[FoundPlace], arguments: &[CallArgument]) -> String {
+        let value = |one: &CallArgument| match one.kind {
+            ArgumentKind::Integer => Value::from(1),
+            ArgumentKind::Path => Value::from(reads.first().map_or_else(String::new, FoundPlace::example)),
             _ => Value::from("…"),
         };
         let arguments: Map<String, Value> =
-            arguments.iter().map(|(name, kind)| (name.clone(), value(name, kind))).collect();
+            arguments.iter().map(|one| (one.name.clone(), value(one))).collect();
         match arguments.is_empty() {
             true => format!("par tool call {}", self.name),
             false => {
@@ -274,8 +267,4 @@ impl NewTool {
             }
         }
     }
-}
-
-fn is_word(name: &str) -> bool {
-    name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }

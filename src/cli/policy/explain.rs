@@ -11,6 +11,7 @@ use crate::cli::{compose, key, show};
 use crate::config::Config;
 use crate::gate::Rules;
 use crate::ledger::Kind;
+use crate::ledger::payload::NearestRule;
 use crate::policy::{
     Approved, AskQuestion, Considered, Door, HeldOver, MODEL_ASK, Obligation, Over, Power, Question,
     Resource, Ruling, Session, UNTRUSTED, Use, Via, nearest,
@@ -67,8 +68,8 @@ struct Explanation {
     recorded: Option<RecordedDecision>,
     /// The command that writes a rule for exactly this call, if only a permit is missing.
     permit: Option<String>,
-    /// Where to look if the manifest does not grant the path.
-    outside: Option<String>,
+    /// Where to look if the manifest does not grant the path, or if the run was tainted.
+    lead: Option<String>,
 }
 
 /// What a recorded decision was made of, and why it was a deny.
@@ -76,6 +77,7 @@ struct Explanation {
 struct RecordedQuestion {
     request: Option<Value>,
     reason: Option<String>,
+    nearest: Option<NearestRule>,
 }
 
 /// A decision as recorded.
@@ -169,7 +171,7 @@ impl Explain {
             origins: None,
             recorded: None,
             permit: None,
-            outside: None,
+            lead: None,
         })
     }
 
@@ -207,7 +209,8 @@ impl Explain {
         let path = if let Resource::Outside { lexical } = &resource { lexical } else { "" };
         Ok(Explanation {
             permit: on.map(|on| lead::permitting(&self.holder(), &self.tool, &on)),
-            outside: lead::outside(&answer, Some(valid.manifest()), path),
+            lead: lead::outside(&answer, Some(valid.manifest()), path)
+                .or_else(|| lead::confirmable(&answer, &considered)),
             answer,
             considered,
             about: resource_text(&resource),
@@ -249,7 +252,7 @@ impl Explain {
             origins: None,
             recorded: None,
             permit: None,
-            outside: None,
+            lead: None,
         })
     }
 
@@ -323,8 +326,9 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
     let reason = payload.reason.as_deref().map(text::visible_line);
     if request.get("action").is_none() {
         let reason = reason.unwrap_or_else(|| "its request was not recorded".to_owned());
+        let nearest = payload.nearest.map_or_else(String::new, |rule| format!("; {}", rule.line()));
         return Err(Fail::failed(format!(
-            "no rule decided entry {seq}, so there is nothing to explain: {reason}"
+            "no rule decided entry {seq}, so there is nothing to explain: {reason}{nearest}"
         )));
     }
     let (answer, considered) = rules.bundle.explain_recorded(&rules.catalog, request).map_err(|e| {
@@ -336,11 +340,12 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
     let on = lead::recorded_object(request).filter(|_| is_open && stored.header.is(Kind::CallDecision));
     Ok(Explanation {
         permit: on.map(|on| lead::permitting(&lead::holder(word("principal")), word("tool"), &on)),
-        outside: lead::outside(
+        lead: lead::outside(
             &answer,
             rules.catalog.find(word("tool")).map(AsRef::as_ref),
             request.pointer("/resource/id").and_then(Value::as_str).unwrap_or_default(),
-        ),
+        )
+        .or_else(|| lead::confirmable(&answer, &considered)),
         answer,
         considered,
         about: format!("{} {}", words("/resource/type").trim_start_matches("PAR::"), words("/resource/id")),
@@ -371,8 +376,8 @@ impl Explanation {
         let mut listed = Sheet::bare(&columns);
         self.considered.iter().filter(|one| is_listed(one)).for_each(|one| listed.push(row(one)));
         listed.print(&screen)?;
-        if let Some(outside) = &self.outside {
-            words(&screen, &format!("  {outside}"))?;
+        if let Some(lead) = &self.lead {
+            words(&screen, &format!("  {lead}"))?;
         } else if let (Ruling::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
             words(
                 &screen,

@@ -9,6 +9,8 @@ use std::path::Path;
 
 /// The built-in rule about paths that no manifest grants.
 const OUTSIDE: &str = "par.outside";
+/// The built-in rule about tools of the class `admin` in a run that has read untrusted text.
+const TAINTED: &str = "par.tainted";
 
 /// Whether only a permit is missing: no rule forbids the call that an approval could not lift.
 /// `asks` says whether a rule asks a person.
@@ -74,6 +76,20 @@ pub(super) fn outside(answer: &Ruling, manifest: Option<&Manifest>, path: &str) 
         text::visible_line(&granted),
         text::visible_line(&in_shell(path))
     ))
+}
+
+/// What would let a person confirm a call that is denied only because of what the run has read.
+pub(super) fn confirmable(answer: &Ruling, considered: &[Considered]) -> Option<String> {
+    let Ruling::Deny { policies, .. } = answer else { return None };
+    let permit = considered.iter().find(|one| one.permits && one.matched)?;
+    let at = permit.origin.as_ref().map_or_else(String::new, |at| format!(" ({at})"));
+    (policies == &[TAINTED]).then(|| {
+        format!(
+            "{TAINTED} takes it from a run that has read untrusted text: `@tainted(\"confirm\")` on {}{at} would \
+             let a person confirm this call",
+            permit.policy
+        )
+    })
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl NearestRule {
         let Self { policy, origin, why } = self;
         let origin = origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
         let line = format!("the nearest rule is {policy}{origin}, which {why}");
-        text::visible_line(text::prefix(&line, limits::SHOWN_BYTES_MAX))
+        text::visible_line(text::prefix(&line, 2 * limits::SHOWN_BYTES_MAX))
     }
 }
 

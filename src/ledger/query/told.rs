@@ -91,7 +91,8 @@ impl KeyNames {
 pub struct EntryLine {
     /// The principal, as [`KeyNames::shown`] writes it; empty for the ledger's own entries.
     pub who: String,
-    /// What the entry is about: a file, a host, a key, a question. At most 200 bytes.
+    /// What the entry is about: a file, a host, a key, a question. At most 200 bytes, and `…` if that
+    /// is not all.
     pub what: String,
     /// The decision or the status, in words.
     pub outcome: String,
@@ -249,7 +250,10 @@ fn one_line(text: &str) -> String {
     // A few words suffice, whatever the length of the text.
     let head = text::prefix(text, limits::SHOWN_BYTES_MAX * 2);
     let words: Vec<&str> = head.split([' ', '\n', '\r', '\t']).filter(|word| !word.is_empty()).collect();
-    text::prefix(&text::visible_line(&words.join(" ")), limits::SHOWN_BYTES_MAX).to_owned()
+    let line = text::visible_line(&words.join(" "));
+    let shown = text::prefix(&line, limits::SHOWN_BYTES_MAX);
+    let is_cut = shown.len() < line.len() || head.len() < text.len();
+    if is_cut { format!("{shown}…") } else { line }
 }
 
 /// `1 run`, `2 runs`.
@@ -320,7 +324,7 @@ fn of_model(named: Option<String>, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{KeyNames, counted, object, of_object};
+    use super::{KeyNames, counted, object, of_object, one_line};
     use crate::ledger::payload::{CallDecisionPayload, ObjectFound};
     use serde_json::json;
 
@@ -346,6 +350,15 @@ mod tests {
         }
         assert_eq!(names.ids("ben").collect::<Vec<_>>(), ["Cc3dEf9h", "ZcTr354w"]);
         assert_eq!((counted(1_u64, "run"), counted(2_u64, "run")), ("1 run".to_owned(), "2 runs".to_owned()));
+    }
+
+    /// A line that is cut says so.
+    #[test]
+    fn a_long_text_is_cut_with_a_mark() {
+        assert_eq!(one_line("a  b\nc"), "a b c");
+        let (whole, long) = ("x".repeat(200), "x".repeat(201));
+        assert_eq!((one_line(&whole), one_line(&long)), (whole.clone(), format!("{whole}…")));
+        assert!(one_line(&"x ".repeat(500)).ends_with('…'));
     }
 
     /// A decision is told by its object, and without one by its arguments (C1).

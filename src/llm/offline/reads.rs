@@ -1,6 +1,6 @@
 //! Answers from what the host and PAR keep: journals, packages, logins, jobs, files, the record.
 
-use super::shape::{ITEMS_SHOWN_MAX, count, items, number, shown, time, word};
+use super::shape::{ITEMS_SHOWN_MAX, count, items, number, shown, texts, time, word};
 use serde_json::Value;
 
 /// The answer to a call of `tool`; `None` for another tool, or if the result has another shape.
@@ -104,6 +104,13 @@ fn known(result: &Value, name: &str) -> String {
     number(result, name).map_or_else(|| "an unknown number of".to_owned(), |many| many.to_string())
 }
 
+/// Why one of these counts is not known, as the tool says it.
+fn unknown_because(result: &Value, names: &[&str]) -> String {
+    let is_unknown = names.iter().any(|name| number(result, name).is_none());
+    let why = texts(result, "not_seen").filter(|_| is_unknown);
+    why.map_or_else(String::new, |why| format!("; not known because: {why}"))
+}
+
 fn updates(result: &Value) -> Option<String> {
     let line = |one: &Value| {
         let is = |name: &str| one.get(name) == Some(&Value::Bool(true));
@@ -115,7 +122,8 @@ fn updates(result: &Value) -> Option<String> {
     let lines = items(result, "packages", line)?;
     let (all, security, held) = (known(result, "count"), known(result, "security"), known(result, "held"));
     let as_of = time(result, "as_of").map(|at| format!(", as of {at}")).unwrap_or_default();
-    Some(format!("{all} pending, {security} for security, {held} held back{as_of}{lines}"))
+    let why = unknown_because(result, &["count", "security", "held"]);
+    Some(format!("{all} pending, {security} for security, {held} held back{as_of}{why}{lines}"))
 }
 
 fn logins(result: &Value) -> Option<String> {
@@ -131,10 +139,11 @@ fn logins(result: &Value) -> Option<String> {
     let hours = count(number(result, "hours")?, "hour");
     let failures = items(result, "failed_by_source", failed).unwrap_or_default();
     Some(format!(
-        "{} logins in {hours}{}\n {} failed{failures}",
+        "{} logins in {hours}{}\n {} failed{}{failures}",
         known(result, "logins_total"),
         items(result, "logins", login)?,
-        known(result, "failed_total")
+        known(result, "failed_total"),
+        unknown_because(result, &["logins_total", "failed_total"])
     ))
 }
 
@@ -189,10 +198,10 @@ mod tests {
         );
         check(
             "pending_updates",
-            json!({ "count": 2, "security": 1, "held": null, "as_of": at, "packages": [
+            json!({ "count": 2, "security": 1, "held": null, "as_of": at, "not_seen": ["/var/lib/dpkg/status is not there"], "packages": [
                 { "name": "openssl", "installed": "3.0.1", "candidate": "3.0.2", "security": true, "held": false }] }),
-            "2 pending, 1 for security, an unknown number of held back, as of 2026-11-18T11:06:40Z\n  openssl 3.0.1 → \
-             3.0.2, security",
+            "2 pending, 1 for security, an unknown number of held back, as of 2026-11-18T11:06:40Z; not known \
+             because: /var/lib/dpkg/status is not there\n  openssl 3.0.1 → 3.0.2, security",
         );
         check(
             "logins",

@@ -1,6 +1,6 @@
 //! Answers made from reports on the host: a line for the report, and lines for its longest part.
 
-use super::shape::{ITEMS_SHOWN_MAX, items, number, shown, size, word};
+use super::shape::{ITEMS_SHOWN_MAX, items, number, shown, size, unreadable, word};
 use serde_json::Value;
 
 /// The report of `tool` in words; `None` for another tool, or if the report has another shape.
@@ -109,6 +109,7 @@ fn largest(result: &Value) -> Option<String> {
         .filter_map(|(name, words)| Some((number(result, name).filter(|count| *count > 0)?, words)))
         .map(|(count, words)| format!(", {count} {words}"))
         .collect::<String>();
+    let left = left + &unreadable(result);
     Some(format!(
         "{found} below {}{explains}{left}\n largest folders{}\n largest files{}",
         word(result, "path")?,

@@ -48,6 +48,15 @@ pub(super) fn texts(result: &Value, name: &str) -> Option<String> {
     Some(all.collect::<Vec<_>>().join(", ")).filter(|texts| !texts.is_empty())
 }
 
+/// How many files and folders the tools' user may not read, after a comma; empty without any.
+pub(super) fn unreadable(result: &Value) -> String {
+    let many = |list: &str| result.get(list)?.get("unreadable")?.as_u64().filter(|many| *many > 0);
+    let files = many("files_skipped_by").map(|many| count(many, "file"));
+    let folders = many("folders_skipped_by").map(|many| count(many, "folder"));
+    let all: Vec<String> = files.into_iter().chain(folders).collect();
+    if all.is_empty() { String::new() } else { format!(", {} may not be read", all.join(" and ")) }
+}
+
 /// A number with its noun: `1 entry`, `2 entries`.
 pub(super) fn count(many: u64, one: &str) -> String {
     match (many, one.strip_suffix('y')) {

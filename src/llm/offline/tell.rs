@@ -8,7 +8,7 @@ use super::probed::probed;
 use super::reads::reads;
 use super::report::report;
 use super::sentences::sentences;
-use super::shape::shown;
+use super::shape::{count, shown, unreadable};
 use super::units::units;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
@@ -100,7 +100,8 @@ fn sentence(tool: &str, text: &str) -> String {
     let known = match tool {
         "health_check" => health(&result),
         "list_dir" => listing(&result),
-        "read_file" | "tail_file" => contents(&result),
+        "read_file" => contents(&result),
+        "tail_file" => last_lines(&result).or_else(|| contents(&result)),
         "search_files" => finds(&result),
         other => report(other, &result)
             .or_else(|| units(other, &result))
@@ -229,6 +230,8 @@ fn listing(result: &Value) -> Option<String> {
 
 /// Lines of a file that an answer shows.
 const LINES_SHOWN_MAX: usize = 5;
+/// Lines of the end of a file that an answer shows.
+const TAIL_SHOWN_MAX: usize = 20;
 
 fn finds(result: &Value) -> Option<String> {
     let matches = result.get("matches")?.as_array()?;
@@ -242,6 +245,7 @@ fn finds(result: &Value) -> Option<String> {
     if number("excluded") > 0 {
         said.push_str(&format!(", {} excluded by policy", number("excluded")));
     }
+    said.push_str(&unreadable(result));
     let line = |one: &Value| {
         let word = |name: &str| one.get(name).and_then(Value::as_str).map_or_else(String::new, shown);
         format!("\n  {}:{}: {}", word("path"), plain(one.get("line").unwrap_or(&Value::Null)), word("text"))
@@ -258,6 +262,16 @@ fn contents(result: &Value) -> Option<String> {
     let lines = content.lines().take(LINES_SHOWN_MAX).map(|line| format!("\n  {}", shown(line)));
     let more = is_cut(result) || content.lines().nth(LINES_SHOWN_MAX).is_some();
     Some(format!("{size} bytes{}{}", lines.collect::<String>(), if more { "\n  …" } else { "" }))
+}
+
+/// The lines that a program printed, the last ones if there are too many.
+fn last_lines(result: &Value) -> Option<String> {
+    let printed = result.as_str().or_else(|| result.get("stdout")?.as_str())?;
+    let lines: Vec<&str> = printed.lines().collect();
+    let left = lines.len().saturating_sub(TAIL_SHOWN_MAX);
+    let before = if left > 0 { "\n  …" } else { "" };
+    let last = lines.iter().skip(left).map(|line| format!("\n  {}", shown(line)));
+    Some(format!("{}{before}{}", count(lines.len() as u64, "line"), last.collect::<String>()))
 }
 
 fn is_cut(result: &Value) -> bool {
@@ -306,6 +320,10 @@ mod tests {
         check("read_file", r#"{"content":"one\ntwo\n","size":8}"#, "8 bytes\n  one\n  two");
         let found = r#"{"matches":[{"path":"/a","line":3,"text":"x"}],"files_read":2,"excluded":1}"#;
         check("search_files", found, "1 matching line in 2 files searched, 1 excluded by policy\n  /a:3: x");
+        let found = r#"{"matches":[],"files_read":1,"files_skipped_by":{"unreadable":2,"special":1}}"#;
+        check("search_files", found, "0 matching lines in 1 file searched, 2 files may not be read");
+        let tail = r#"{"status":"ok","result":{"stdout":"one\ntwo\u001b[2J\n"}}"#;
+        check("tail_file", tail, "2 lines\n  one\n  two\\u{1b}[2J");
         check("read_file", r#"{"decision":"deny","reason":"no permit"}"#, "denied: no permit");
         check("read_file", r#"{"decision":"allow","status":"timeout"}"#, "timeout");
         check("read_file", r#"{"status":"error","error":"is a folder"}"#, "failed: is a folder");

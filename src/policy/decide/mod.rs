@@ -10,6 +10,7 @@
 //! * `decision`: deciding a call.
 //! * `parts`, `explain`, `nearest`: why a policy did not match.
 //! * `visibility`: which tools are offered.
+//! * `withheld`: which rule keeps a tool from being offered.
 //! * `power_decision`: deciding a use of a power.
 //! * `ask_decision`: deciding a request to a language model.
 //! * `replay`: repeating a decision from its record.
@@ -21,6 +22,7 @@ pub(super) mod parts;
 pub(super) mod explain;
 pub(super) mod nearest;
 pub(super) mod visibility;
+pub(super) mod withheld;
 pub(super) mod power_decision;
 pub(super) mod ask_decision;
 pub(super) mod replay;

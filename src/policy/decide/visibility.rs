@@ -45,13 +45,10 @@ impl<'a> Offering<'a> {
         if !self.session.ceiling.contains(&manifest.name) {
             return false;
         }
-        let fits = |rule: &&OfferRule| rule.principal.as_ref().is_none_or(|uid| self.uids.contains(uid));
         let mut is_permitted = false;
-        for rule in self.bundle.offer_index.rules(&manifest.name).iter().filter(fits) {
+        for rule in self.rules(manifest) {
             match rule.effect {
-                Effect::Forbid if rule.may_hide && self.holds(&rule.looks_at, manifest) == Some(true) => {
-                    return false;
-                }
+                Effect::Forbid if self.hides(rule, manifest) => return false,
                 Effect::Permit if !is_permitted => {
                     is_permitted = self.holds(&rule.looks_at, manifest) != Some(false);
                 }
@@ -59,6 +56,22 @@ impl<'a> Offering<'a> {
             }
         }
         is_permitted
+    }
+
+    /// The `forbid` that matches every call of the tool; the first by its id of several.
+    pub(in crate::policy) fn hidden_by(&self, manifest: &Manifest) -> Option<String> {
+        let hides = |rule: &&OfferRule| rule.effect == Effect::Forbid && self.hides(rule, manifest);
+        self.rules(manifest).filter(hides).map(|rule| rule.id.clone()).min()
+    }
+
+    /// The rules of the tool whose scope this principal matches.
+    fn rules(&self, manifest: &Manifest) -> impl Iterator<Item = &OfferRule> {
+        let fits = |rule: &&OfferRule| rule.principal.as_ref().is_none_or(|uid| self.uids.contains(uid));
+        self.bundle.offer_index.rules(&manifest.name).iter().filter(fits)
+    }
+
+    fn hides(&self, rule: &OfferRule, manifest: &Manifest) -> bool {
+        rule.may_hide && self.holds(&rule.looks_at, manifest) == Some(true)
     }
 
     /// Whether the conditions of a policy hold; `None` if that depends on the call.

@@ -98,7 +98,7 @@ pub(in crate::policy) fn add(set: &mut PolicySet, built_in: &BuiltIn) -> Result<
 }
 
 /// The forbid of tools of the class `admin` in a session that has read untrusted output.
-const TAINTED: &str = "par.tainted";
+pub(in crate::policy) const TAINTED: &str = "par.tainted";
 /// The forbid that asks a person about those that a permit with `@tainted("confirm")` covers.
 const TAINTED_CONFIRM: &str = "par.tainted-confirm";
 /// The scope of every tool of that class.

@@ -31,6 +31,7 @@ pub(in crate::policy) struct PermitScope {
 /// A policy whose action and resource scope can match a tool.
 #[derive(Debug)]
 pub(in crate::policy) struct OfferRule {
+    pub(in crate::policy) id: String,
     pub(in crate::policy) effect: Effect,
     /// What the principal must be or be in; `None` matches every principal.
     pub(in crate::policy) principal: Option<EntityUid>,
@@ -100,9 +101,10 @@ impl OfferRule {
             | PrincipalConstraint::IsIn(_, uid) => Some(uid),
         };
         // The ceiling is checked separately.
-        let is_ceiling = policy.id().to_string().starts_with("par.ceiling.");
+        let id = policy.id().to_string();
+        let is_ceiling = id.starts_with("par.ceiling.");
         let may_hide = !asks(policy) && !is_ceiling && is_of_all(policy, resource);
-        Self { effect: policy.effect(), principal, may_hide, looks_at }
+        Self { id, effect: policy.effect(), principal, may_hide, looks_at }
     }
 }
 

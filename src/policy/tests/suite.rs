@@ -155,16 +155,20 @@ fn a_list_of_tools_is_exact() {
 #[test]
 fn an_invalid_case_is_refused_with_its_line() {
     for (text, line, reason) in [
-        ("[[case]]\nnam = 1\n", 2, "unknown field `nam`"),
+        (
+            "[[case]]\nname = \"n\"\nrole = \"viewer\"\ntool = \"t\"\nexpect = \"deny\"\nnam = 1\n",
+            6,
+            "unknown field `nam`",
+        ),
         ("\n[[cases]]\n", 2, "unknown field `cases`"),
         ("[[case]\n", 1, ""),
         (&case("expect = \"yes\""), 5, "unknown answer `yes`"),
         (&case("expect = \"deny\"\nrole2 = 1"), 6, "unknown field `role2`"),
         (&case("expect = \"deny\"").replace("operator", "chef"), 3, "unknown role `chef`"),
-        (&case("expect = \"deny\"\nasks = [\"x\"]"), 1, "`asks` needs"),
-        (&case("expect = \"deny\"\ngroups = [\"x\"]"), 1, "name one"),
-        (&case("expect = \"deny\"\nnow = \"noon\""), 1, "`noon` is not a time"),
-        (&case("expect = \"deny\"\nsource_ip = \"here\""), 1, "`here` is not an IP address"),
+        (&case("expect = \"deny\"\nasks = [\"x\"]"), 6, "`asks` needs"),
+        (&case("expect = \"deny\"\ngroups = [\"x\"]"), 6, "name one"),
+        (&case("expect = \"deny\"\nnow = \"noon\""), 6, "`noon` is not a time"),
+        (&case("expect = \"deny\"\nsource_ip = \"here\""), 6, "`here` is not an IP address"),
         (&case("expect = \"deny\"\nresource = 5"), 6, "a string or a list of strings"),
         ("[[offered]]\nrole = \"viewer\"\ntools = []\ntool = 1\n", 4, "unknown field `tool`"),
     ] {
@@ -302,8 +306,17 @@ fn all_faults_of_a_test_file_are_told_at_their_lines() {
     // A misspelled key does not hide them.
     let key = told(&format!("{words}\n[[case]]\nname = \"c\"\nrole = \"viewer\"\ntol = \"t\"\n"));
     assert_eq!(key[..2], [format!("3: {role}"), format!("11: {answer}")]);
+    let missing: Vec<&str> = key[2..4].iter().map(String::as_str).collect();
+    assert_eq!(missing, ["13: missing field `tool`", "13: missing field `expect`"]);
     assert!(
-        key[2].starts_with("16: unknown field `tol`") && key[2].ends_with("did you mean `tool`?"),
+        key[4].starts_with("16: unknown field `tol`") && key[4].ends_with("did you mean `tool`?"),
         "{key:?}"
     );
+    // Nor do the faults of one block hide each other.
+    let all = told(
+        "[[case]]\nname = 1\nrole = \"operater\"\ntool = \"t\"\nnow = \"noon\"\nsource_ip = \"here\"\n\
+         expects = \"deny\"\nexpect = \"allowed\"\n",
+    );
+    let lines: Vec<&str> = all.iter().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(lines, ["2", "3", "5", "6", "7", "8"], "{all:?}");
 }

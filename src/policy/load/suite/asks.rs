@@ -54,10 +54,7 @@ impl RawAsk {
         place: &CasePlace,
         groups: &RawGroups,
     ) -> Result<Vec<AskCase>, String> {
-        let word = ["allow", "deny"].into_iter().find(|word| *word == self.expect);
-        let word = word.ok_or_else(|| {
-            format!("unknown answer `{}` for a model, expected one of allow, deny", self.expect)
-        })?;
+        let word = self.expected()?;
         let policies = self.policies.as_ref().map(|policies| policies.iter().cloned().collect());
         let expect = Expect { word, policies, asks: None };
         let now_us = self.now.as_deref().map(moment).transpose()?.unwrap_or(NOW_US);
@@ -79,6 +76,25 @@ impl RawAsk {
             }));
         }
         Ok(cases)
+    }
+
+    /// Everything that is wrong with the case and can be said of one member alone.
+    pub(in crate::policy) fn faults(&self, groups: &RawGroups) -> Vec<String> {
+        let who = self.who().and_then(|who| each(&self.role, &who, &self.groups, groups));
+        let found = [
+            who.err(),
+            self.expected().err(),
+            self.now.as_deref().and_then(|now| moment(now).err()),
+            self.sinks().err(),
+        ];
+        found.into_iter().flatten().collect()
+    }
+
+    fn expected(&self) -> Result<&'static str, String> {
+        let word = ["allow", "deny"].into_iter().find(|word| *word == self.expect);
+        word.ok_or_else(|| {
+            format!("unknown answer `{}` for a model, expected one of allow, deny", self.expect)
+        })
     }
 
     fn sinks(&self) -> Result<Vec<ModelSink>, String> {

@@ -11,6 +11,7 @@ use crate::types::{Channel, FoundIn, KeyId, limits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -93,21 +94,9 @@ impl RawCase {
         place: &CasePlace,
         groups: &RawGroups,
     ) -> Result<Vec<Case>, String> {
-        let word = ["allow", "deny", "needs_approval"].into_iter().find(|word| *word == self.expect);
-        let word = word.ok_or_else(|| {
-            format!("unknown answer `{}`, expected one of allow, deny, needs_approval", self.expect)
-        })?;
-        if self.asks.is_some() && word != "needs_approval" {
-            return Err("`asks` needs `expect = \"needs_approval\"`".to_owned());
-        }
-        let set = |words: &Option<Vec<String>>| words.as_ref().map(|words| words.iter().cloned().collect());
-        let expect = Expect { word, policies: set(&self.policies), asks: set(&self.asks) };
+        let expect = self.expected()?;
         let now_us = self.now.as_deref().map(moment).transpose()?.unwrap_or(NOW_US);
-        let source_ip = self
-            .source_ip
-            .as_deref()
-            .map(|words| words.parse().map_err(|_| format!("`source_ip`: `{words}` is not an IP address")));
-        let source_ip = source_ip.transpose()?;
+        let source_ip = self.source_ip()?;
         let counts = Counts {
             calls_hour: self.calls_hour,
             failures_hour: self.failures_hour,
@@ -146,6 +135,36 @@ impl RawCase {
             }
         }
         Ok(cases)
+    }
+
+    /// Everything that is wrong with the case and can be said of one member alone.
+    pub(in crate::policy) fn faults(&self, groups: &RawGroups) -> Vec<String> {
+        let who = self.who().and_then(|who| each(&self.role, &who, &self.groups, groups));
+        let found = [
+            who.err(),
+            self.expected().err(),
+            self.now.as_deref().and_then(|now| moment(now).err()),
+            self.source_ip().err(),
+        ];
+        found.into_iter().flatten().collect()
+    }
+
+    fn expected(&self) -> Result<Expect, String> {
+        let word = ["allow", "deny", "needs_approval"].into_iter().find(|word| *word == self.expect);
+        let word = word.ok_or_else(|| {
+            format!("unknown answer `{}`, expected one of allow, deny, needs_approval", self.expect)
+        })?;
+        if self.asks.is_some() && word != "needs_approval" {
+            return Err("`asks` needs `expect = \"needs_approval\"`".to_owned());
+        }
+        let set = |words: &Option<Vec<String>>| words.as_ref().map(|words| words.iter().cloned().collect());
+        Ok(Expect { word, policies: set(&self.policies), asks: set(&self.asks) })
+    }
+
+    fn source_ip(&self) -> Result<Option<IpAddr>, String> {
+        let parse =
+            |words: &str| words.parse().map_err(|_| format!("`source_ip`: `{words}` is not an IP address"));
+        self.source_ip.as_deref().map(parse).transpose()
     }
 
     fn who(&self) -> Result<Who, String> {

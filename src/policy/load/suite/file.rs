@@ -4,6 +4,7 @@ use super::asks::RawAsk;
 use super::calls::{RawCase, RawOffered};
 use super::case::{AskCase, Case, CasePlace, Offered, PowerCase};
 use super::powers::RawUse;
+use super::unread::{self, BlockRead};
 use super::words::RawGroups;
 use crate::policy::load::error::{PolicyError, SourceFile, located};
 use crate::policy::load::origin::line_of;
@@ -51,10 +52,12 @@ impl Suite {
         let (mut suite, mut errors) = (Self::default(), Vec::new());
         for source in sources {
             suite.files.insert(source.name.clone(), Digest::sha256(source.text.as_bytes()));
-            match toml::from_str::<RawSuite>(&source.text) {
-                Ok(file) => errors.extend(suite.add(source, file)),
-                Err(first) => errors.extend(unread(source, &first)),
-            }
+            let mut faults = match toml::from_str::<RawSuite>(&source.text) {
+                Ok(file) => suite.add(source, file),
+                Err(first) => by_block(source, &first),
+            };
+            faults.sort_by_key(|fault| fault.line);
+            errors.extend(faults);
         }
         if errors.is_empty() { Ok(suite) } else { Err(errors) }
     }
@@ -97,7 +100,9 @@ impl Suite {
         for raw in file.case {
             match raw.get_ref().cases(&at(raw.span()), &file.groups) {
                 Ok(cases) => self.cases.extend(cases),
-                Err(why) => faults.push(at_word(source, &raw.span(), why)),
+                Err(why) => {
+                    faults.extend(every(source, &raw.span(), raw.get_ref().faults(&file.groups), why))
+                }
             }
             if let Some(why) = self.too_long() {
                 faults.push(located(source, Some(raw.span().start), why));
@@ -107,7 +112,9 @@ impl Suite {
         for raw in file.uses {
             match raw.get_ref().cases(&at(raw.span()), &file.groups) {
                 Ok(cases) => self.uses.extend(cases),
-                Err(why) => faults.push(at_word(source, &raw.span(), why)),
+                Err(why) => {
+                    faults.extend(every(source, &raw.span(), raw.get_ref().faults(&file.groups), why))
+                }
             }
             if let Some(why) = self.too_long() {
                 faults.push(located(source, Some(raw.span().start), why));
@@ -117,7 +124,9 @@ impl Suite {
         for raw in file.ask {
             match raw.get_ref().cases(&at(raw.span()), &file.groups) {
                 Ok(cases) => self.asks.extend(cases),
-                Err(why) => faults.push(at_word(source, &raw.span(), why)),
+                Err(why) => {
+                    faults.extend(every(source, &raw.span(), raw.get_ref().faults(&file.groups), why))
+                }
             }
             if let Some(why) = self.too_long() {
                 faults.push(located(source, Some(raw.span().start), why));
@@ -150,9 +159,9 @@ const BLOCKS: [&str; 5] = ["[[case]]", "[[use]]", "[[ask]]", "[[offered]]", "[gr
 /// Blocks of a file that are looked at one by one, at most.
 const BLOCKS_MAX: usize = 500;
 
-/// What is wrong with a file that cannot be read, block by block: the first fault of each one. A
-/// fault that no block has alone is the file's, and is `first`.
-fn unread(source: &SourceFile, first: &toml::de::Error) -> Vec<PolicyError> {
+/// What is wrong with a file that cannot be read, block by block. A fault that no block has alone is
+/// the file's, and is `first`.
+fn by_block(source: &SourceFile, first: &toml::de::Error) -> Vec<PolicyError> {
     let text = source.text.as_str();
     let mut starts = vec![0];
     let mut at = 0;
@@ -171,20 +180,24 @@ fn unread(source: &SourceFile, first: &toml::de::Error) -> Vec<PolicyError> {
             name: source.name.clone(),
             text: before + text.get(*start..end).unwrap_or_default(),
         };
-        match toml::from_str::<RawSuite>(&alone.text) {
-            Ok(file) => Suite::default().add(&alone, file),
-            Err(error) => vec![fault(source, error.span().map_or(*start, |span| span.start), &error)],
-        }
+        let BlockRead { faults, read } =
+            unread::read(&alone.text, *start, |text| toml::from_str::<RawSuite>(text));
+        let faults = faults.into_iter().map(|(at, why)| located(source, Some(at), with_meant(&why)));
+        let more = read.map(|file| Suite::default().add(&alone, file)).unwrap_or_default();
+        faults.chain(more).collect::<Vec<_>>()
     });
     let faults: Vec<PolicyError> = faults.collect();
     if !faults.is_empty() {
         return faults;
     }
-    vec![fault(source, first.span().map_or(0, |span| span.start), first)]
+    let at = first.span().map_or(0, |span| span.start);
+    vec![located(source, Some(at), with_meant(first.message()))]
 }
 
-fn fault(source: &SourceFile, offset: usize, error: &toml::de::Error) -> PolicyError {
-    located(source, Some(offset), with_meant(error.message()))
+/// Every fault of a block, of which `first` is the one that was found first.
+fn every(source: &SourceFile, raw: &Range<usize>, all: Vec<String>, first: String) -> Vec<PolicyError> {
+    let all = if all.is_empty() { vec![first] } else { all };
+    all.into_iter().map(|why| at_word(source, raw, why)).collect()
 }
 
 /// A fault of the block that begins at `raw`, at the line of the word that the reason names, with
@@ -193,7 +206,8 @@ fn at_word(source: &SourceFile, raw: &Range<usize>, reason: String) -> PolicyErr
     let block = source.text.get(raw.start..).unwrap_or_default();
     let block = block.get(..block.find("\n[[").unwrap_or(block.len())).unwrap_or_default();
     let word = reason.split('`').nth(1).unwrap_or_default();
-    let at = block.find(&format!("\"{word}\"")).unwrap_or(0);
+    let key = || block.find(&format!("\n{word} =")).map(|at| at + 1);
+    let at = block.find(&format!("\"{word}\"")).or_else(key).unwrap_or(0);
     let known = reason.split_once("expected one of ").map(|(_, known)| known.split(", "));
     let meant =
         known.and_then(|known| nearest(word, known)).map(|meant| format!(": did you mean `{meant}`?"));

@@ -9,6 +9,7 @@
 //! * `case`: what is expected.
 //! * `words`: values that all kinds of cases share.
 //! * `calls`, `powers`, `asks`: cases as they are written.
+//! * `unread`: every fault of a block that cannot be read.
 //! * `file`: a suite of files.
 
 pub(in crate::policy) mod case;
@@ -16,4 +17,5 @@ mod words;
 mod calls;
 mod powers;
 mod asks;
+mod unread;
 pub(in crate::policy) mod file;

@@ -42,26 +42,12 @@ impl RawUse {
         place: &CasePlace,
         groups: &RawGroups,
     ) -> Result<Vec<PowerCase>, String> {
-        let word = ["allow", "deny"].into_iter().find(|word| *word == self.expect);
-        let word = word.ok_or_else(|| {
-            format!("unknown answer `{}` for a power, expected one of allow, deny", self.expect)
-        })?;
+        let word = self.expected()?;
         let policies = self.policies.as_ref().map(|policies| policies.iter().cloned().collect());
         let expect = Expect { word, policies, asks: None };
         let now_us = self.now.as_deref().map(moment).transpose()?.unwrap_or(NOW_US);
         let expires_us = self.expires.as_deref().map(moment).transpose()?;
-        let who = Who {
-            role: crate::auth::Role::Viewer,
-            user: self.user.clone(),
-            key: None,
-            groups: Arc::default(),
-            ceiling: None,
-            taint: BTreeSet::new(),
-            seen: BTreeSet::new(),
-            calls_used: 0,
-            budget: 0,
-            risk: 0,
-        };
+        let who = self.who();
         let bytes_hour =
             i64::try_from(self.bytes_hour).map_err(|_| "`bytes_hour` is too large".to_owned())?;
         let ran = Ran { runs_hour: i64::from(self.runs_hour), bytes_hour };
@@ -93,6 +79,41 @@ impl RawUse {
             }
         }
         Ok(cases)
+    }
+
+    /// Everything that is wrong with the case and can be said of one member alone.
+    pub(in crate::policy) fn faults(&self, groups: &RawGroups) -> Vec<String> {
+        let of_power = |word: &String| power_of(word).and_then(|power| self.owners(power)).err();
+        let one = [
+            each(&self.role, &self.who(), &self.groups, groups).err(),
+            self.expected().err(),
+            self.now.as_deref().and_then(|now| moment(now).err()),
+            self.expires.as_deref().and_then(|at| moment(at).err()),
+        ];
+        let powers = self.power.words().iter().filter_map(of_power);
+        one.into_iter().flatten().chain(powers).chain(self.doors().filter_map(Result::err)).collect()
+    }
+
+    fn expected(&self) -> Result<&'static str, String> {
+        let word = ["allow", "deny"].into_iter().find(|word| *word == self.expect);
+        word.ok_or_else(|| {
+            format!("unknown answer `{}` for a power, expected one of allow, deny", self.expect)
+        })
+    }
+
+    fn who(&self) -> Who {
+        Who {
+            role: crate::auth::Role::Viewer,
+            user: self.user.clone(),
+            key: None,
+            groups: Arc::default(),
+            ceiling: None,
+            taint: BTreeSet::new(),
+            seen: BTreeSet::new(),
+            calls_used: 0,
+            budget: 0,
+            risk: 0,
+        }
     }
 
     fn owners(&self, power: Power) -> Result<Vec<Option<String>>, String> {
