@@ -52,7 +52,7 @@ pub use authority::{Authority, AuthorityError};
 pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
 pub use links::LoginLinks;
-pub use names::key_names_of;
+pub use names::{key_names_of, known_keys};
 pub use os::{AdminDoor, Admitted, AskDoor, NotOwner, local, local_user};
 pub use os_users::{OsUsers, UnknownRole};
 pub use principal::Principal;

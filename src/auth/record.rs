@@ -11,6 +11,7 @@ use crate::ledger::{Draft, Header, Kind, Projection, Row, Stored};
 use crate::types::{Ceiling, Digest, KeyId};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OptionalExtension as _};
+use std::collections::BTreeSet;
 
 /// This room's table in state.db: `api_key`.
 pub const PROJECTION: Projection =
@@ -137,6 +138,17 @@ pub fn key_names(state: &Connection) -> Result<KeyNames, rusqlite::Error> {
     let mut keys = state.prepare_cached("SELECT id, name, user FROM api_key ORDER BY created_seq")?;
     let rows = keys.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     Ok(KeyNames::new(rows.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// The ids of all keys, revoked ones too, and the users that they name.
+pub(super) fn key_owners(
+    state: &Connection,
+) -> Result<(BTreeSet<String>, BTreeSet<String>), rusqlite::Error> {
+    let mut keys = state.prepare_cached("SELECT id, user FROM api_key")?;
+    let rows = keys.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?)))?;
+    let (ids, users): (BTreeSet<String>, Vec<Option<String>>) =
+        rows.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    Ok((ids, users.into_iter().flatten().collect()))
 }
 
 /// INVARIANT: no entry produces a statement that can fail, because a failed projection stops the

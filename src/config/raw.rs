@@ -105,11 +105,18 @@ impl Default for RawLedger {
 #[serde(rename = "Approvals", default, deny_unknown_fields)]
 pub(super) struct RawApprovals {
     pub(super) expire_s: u64,
+    pub(super) open_key_max: u64,
+    pub(super) open_run_max: u64,
 }
 
 impl Default for RawApprovals {
     fn default() -> Self {
-        Self { expire_s: crate::types::limits::APPROVAL_MS / 1_000 }
+        use crate::types::limits;
+        Self {
+            expire_s: limits::APPROVAL_MS / 1_000,
+            open_key_max: limits::APPROVALS_OPEN_KEY_MAX,
+            open_run_max: limits::APPROVALS_OPEN_RUN_MAX,
+        }
     }
 }
 
@@ -204,6 +211,8 @@ impl RawConfig {
         keys.push(("ledger.verify_every_s".to_owned(), self.ledger.verify_every_s.to_string()));
         keys.push(("ledger.verify_whole_every_s".to_owned(), self.ledger.verify_whole_every_s.to_string()));
         keys.push(("approvals.expire_s".to_owned(), self.approvals.expire_s.to_string()));
+        keys.push(("approvals.open_key_max".to_owned(), self.approvals.open_key_max.to_string()));
+        keys.push(("approvals.open_run_max".to_owned(), self.approvals.open_run_max.to_string()));
         keys.push(("limits.key_runs_hour_max".to_owned(), self.limits.key_runs_hour_max.to_string()));
         keys.push(("limits.key_bytes_hour_max".to_owned(), self.limits.key_bytes_hour_max.to_string()));
         let users = |users: &Vec<String>| toml::Value::from(users.clone()).to_string();

@@ -50,6 +50,10 @@ pub struct Config {
     pub groups: BTreeMap<String, Vec<String>>,
     /// How long a call waits for a person's approval, in milliseconds.
     pub approval_ms: u64,
+    /// Open questions to people that one key or user may have.
+    pub open_key_max: u64,
+    /// Open questions to people that one run may have.
+    pub open_run_max: u64,
     /// Runs of one key in an hour.
     pub key_runs_hour_max: u64,
     /// What the runs of one key put on the ledger in an hour, in bytes.
@@ -221,6 +225,8 @@ impl Config {
             secret_patterns: raw.secret_patterns,
             groups: raw.groups,
             approval_ms,
+            open_key_max: unbounded(raw.approvals.open_key_max),
+            open_run_max: unbounded(raw.approvals.open_run_max),
             key_runs_hour_max: unbounded(raw.limits.key_runs_hour_max),
             key_bytes_hour_max: unbounded(raw.limits.key_bytes_hour_max),
             shown,

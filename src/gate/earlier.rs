@@ -1,5 +1,5 @@
-//! Questions that a person has or had before: one is open for an object at a time, and a refusal
-//! holds for an hour.
+//! Questions that a person has or had before: one is open for an object at a time, a refusal holds
+//! for an hour, and a key and a run have a bounded number of open ones.
 //!
 //! Both are read from the ledger's entries when a person is about to be asked, so they hold after a
 //! restart too. `state.db` only says which entries to read.
@@ -12,6 +12,12 @@ use crate::ledger::{ReadError, Stored};
 use crate::types::clock::Wall;
 use crate::types::{RefusalClass, limits, text};
 use serde_json::json;
+use std::sync::atomic::Ordering;
+
+/// The number of open requests of a requester, and of a run, without the one that is replaced.
+const OPEN_OF_REQUESTER: &str = "SELECT count(*) FROM approval WHERE requester = ?1 AND state = 'pending' AND expires_us > ?2 AND id != ?3";
+const OPEN_OF_RUN: &str =
+    "SELECT count(*) FROM approval WHERE run = ?1 AND state = 'pending' AND expires_us > ?2 AND id != ?3";
 
 impl Gate {
     /// The same decisions, without a question that another one makes superfluous: such a call is
@@ -35,7 +41,13 @@ impl Gate {
             };
             let why = match open {
                 Some(open) => Some((RefusalClass::Asked, open)),
-                None => self.refusal_in_force(payload)?.map(|why| (RefusalClass::Person, why)),
+                None => match self.refusal_in_force(payload)? {
+                    Some(why) => Some((RefusalClass::Person, why)),
+                    // All of this commit are of the same run.
+                    None => self
+                        .too_many_open(payload, one.facts.run.as_str(), asked.len())?
+                        .map(|why| (RefusalClass::Capacity, why)),
+                },
             };
             match why {
                 Some((class, why)) => kept.push(one.not_asked(class, &why)),
@@ -88,6 +100,39 @@ impl Gate {
             }
         }
         Ok(None)
+    }
+
+    /// Why no more questions may be asked for the requester or the run, if so many are open.
+    /// `beside` is the number of questions in the same commit.
+    fn too_many_open(
+        &self,
+        payload: &ApprovalRequestPayload,
+        run: &str,
+        beside: usize,
+    ) -> Result<Option<String>, ReadError> {
+        let replaced = payload.replaces.as_ref().map_or("", |id| id.as_str());
+        let now = i64::try_from(Wall::now().0).unwrap_or(i64::MAX);
+        let beside = u64::try_from(beside).unwrap_or(u64::MAX);
+        let count = |sql: &str, of: &str| {
+            let open = self.ledger().state(|state| {
+                let mut found = state.prepare_cached(sql)?;
+                found.query_row(rusqlite::params![of, now, replaced], |row| row.get::<_, i64>(0))
+            })?;
+            Ok::<u64, ReadError>(u64::try_from(open).unwrap_or(u64::MAX).saturating_add(beside))
+        };
+        let of_key = count(OPEN_OF_REQUESTER, &payload.requester.principal)?;
+        let of_run = count(OPEN_OF_RUN, run)?;
+        let told = |whose: &str, open: u64, key: &str| {
+            format!(
+                "{open} questions of {whose} are open already, as many as `approvals.{key}` allows: ask again once \
+                 one is answered"
+            )
+        };
+        if of_run >= self.open.run.load(Ordering::Relaxed) {
+            return Ok(Some(told("this run", of_run, "open_run_max")));
+        }
+        let is_full = of_key >= self.open.key.load(Ordering::Relaxed);
+        Ok(is_full.then(|| told("this caller", of_key, "open_key_max")))
     }
 
     /// Entries of the requests whose row matches `wanted`, with those of their answers; the newest

@@ -10,7 +10,17 @@ use crate::types::limits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Mutex, Notify};
+
+/// How many approval requests may be open; a reload changes it.
+#[derive(Debug)]
+pub(super) struct OpenMax {
+    /// Of one key or user.
+    pub(super) key: AtomicU64,
+    /// Of one run.
+    pub(super) run: AtomicU64,
+}
 
 /// The enforcement point over the rules in force and the ledger. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,6 +32,8 @@ pub struct Gate {
     pub(super) names: Arc<BTreeMap<String, PathBuf>>,
     /// How long an approval request stays open, in microseconds.
     pub(super) approval_us: u64,
+    /// How many approval requests may be open.
+    pub(super) open: Arc<OpenMax>,
     /// Held from reading a request until its answer, or the decision that spends it, is durable.
     pub(super) answers: Arc<Mutex<()>>,
     approvals_changed: Arc<Notify>,
@@ -47,6 +59,10 @@ impl Gate {
             ledger,
             names: Arc::new(names),
             approval_us: limits::APPROVAL_MS * 1_000,
+            open: Arc::new(OpenMax {
+                key: AtomicU64::new(limits::APPROVALS_OPEN_KEY_MAX),
+                run: AtomicU64::new(limits::APPROVALS_OPEN_RUN_MAX),
+            }),
             answers: Arc::default(),
             approvals_changed: Arc::default(),
             secrets,
@@ -58,6 +74,12 @@ impl Gate {
     #[must_use]
     pub fn with_approval_ms(self, ms: u64) -> Self {
         Self { approval_us: ms.min(limits::APPROVAL_MS_MAX) * 1_000, ..self }
+    }
+
+    /// Bounds the open approval requests of a key or user, and of a run, from now on.
+    pub fn bound_open_approvals(&self, key: u64, run: u64) {
+        self.open.key.store(key, Ordering::Relaxed);
+        self.open.run.store(run, Ordering::Relaxed);
     }
 
     /// Completes when an approval was requested or answered since the last call. Single waiter.

@@ -151,7 +151,7 @@ impl Requested {
         Ok(standing)
     }
 
-    fn cells(&self) -> Vec<Cell> {
+    pub(super) fn cells(&self) -> Vec<Cell> {
         let text = |text: &str| Cell::Text(text.to_owned());
         vec![
             text(self.id.as_str()),
@@ -160,6 +160,7 @@ impl Requested {
             text(&self.call_hash.hex()),
             text(&self.policy.hex()),
             number(self.expires_us),
+            text(&self.requester),
         ]
     }
 }
@@ -217,8 +218,11 @@ fn ends(header: &Header) -> bool {
 #[derive(Debug)]
 pub(super) struct ApprovalRow {
     pub(super) seq: u64,
-    cells: Vec<Cell>,
-    state: String,
+    pub(super) id: String,
+    pub(super) requester: String,
+    pub(super) cells: Vec<Cell>,
+    pub(super) state: String,
+    pub(super) answer: Option<u64>,
 }
 
 impl ApprovalRow {
@@ -230,17 +234,24 @@ impl ApprovalRow {
 
 /// The row of `id` in state.db.
 pub(super) fn state_row(state: &Connection, id: &ApprovalId) -> Result<Option<ApprovalRow>, rusqlite::Error> {
-    let sql = "SELECT id, request_seq, run, call_hash, policy, expires_us, state FROM approval WHERE id = ?1";
-    state
-        .prepare_cached(sql)?
-        .query_row([id.as_str()], |row| {
-            Ok(ApprovalRow {
-                seq: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(u64::MAX),
-                cells: (0..6).map(|column| row.get(column)).collect::<Result<_, _>>()?,
-                state: row.get(6)?,
-            })
-        })
-        .optional()
+    let sql = format!("SELECT {ROW} FROM approval WHERE id = ?1");
+    state.prepare_cached(&sql)?.query_row([id.as_str()], approval_row).optional()
+}
+
+/// The columns of a row.
+pub(super) const ROW: &str =
+    "id, request_seq, run, call_hash, policy, expires_us, requester, state, answer_seq";
+
+pub(super) fn approval_row(row: &rusqlite::Row<'_>) -> Result<ApprovalRow, rusqlite::Error> {
+    let seq = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
+    Ok(ApprovalRow {
+        seq: seq(row.get(1)?),
+        id: row.get(0)?,
+        requester: row.get(6)?,
+        cells: (0..7).map(|column| row.get(column)).collect::<Result<_, _>>()?,
+        state: row.get(7)?,
+        answer: row.get::<_, Option<i64>>(8)?.map(seq),
+    })
 }
 
 /// The changes that an entry makes to the table `approval`.
@@ -249,8 +260,8 @@ pub(super) fn state_row(state: &Connection, id: &ApprovalId) -> Result<Option<Ap
 /// row.
 pub(super) fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
     if let Some(requested) = Requested::read(header, body) {
-        let sql = "INSERT INTO approval(id, request_seq, run, call_hash, policy, expires_us, state) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending') ON CONFLICT DO NOTHING";
+        let sql = "INSERT INTO approval(id, request_seq, run, call_hash, policy, expires_us, requester, state) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending') ON CONFLICT DO NOTHING";
         return vec![Row { sql, values: requested.cells() }];
     }
     let word = |word: &str| Cell::Text(word.to_owned());

@@ -43,6 +43,7 @@ pub use decide::shadow::Shadow;
 pub use load::archive::RebuildError;
 pub use load::bundle::Bundle;
 pub use load::error::{PolicyError, SourceFile};
+pub use load::named::NamedEntity;
 pub use load::suite::case::CasePlace;
 pub use load::suite::file::Suite;
 pub use power::{HeldOver, Power};

@@ -143,10 +143,9 @@ impl Reloader {
         Self { gate, launcher, home, model_keys, shown, turn: Arc::default() }
     }
 
-    /// Reloads tools, scripts, policies, groups, named secrets and keys of models, starts a new
-    /// launcher that tests itself, records what comes into force, and puts all of it in force at
-    /// once. Calls under way
-    /// end in the old launcher; those that are not decided yet are denied and may be asked again.
+    /// Reloads tools, scripts, policies, groups, bounds on open approvals, named secrets and keys of
+    /// models, starts a new launcher that tests itself, records what comes into force, and puts all
+    /// of it in force at once. Calls under way end in the old launcher; those that are not decided yet are denied and may be asked again.
     /// On an error nothing changes.
     ///
     /// `by` asked for it, through that power; `None` is a signal. Returns what changed, after it is
@@ -181,7 +180,7 @@ impl Reloader {
         let (home, shown) = (self.home.clone(), self.shown.clone());
         let known = self.gate.secrets().now();
         let loaded = tokio::task::spawn_blocking(move || load_anew(home, &shown, &known)).await;
-        let Loaded { rules, finder, model_keys, not_loaded } =
+        let Loaded { rules, finder, model_keys, open_max, not_loaded } =
             loaded.map_err(|e| RulesError(vec![e.to_string()]))??;
         let renewal = self.launcher.renew().await.map_err(ReloadError::Launcher)?;
         check_launcher(&rules, renewal.report())?;
@@ -223,6 +222,7 @@ impl Reloader {
             if let Some(keys) = model_keys {
                 self.model_keys.exchange(&keys, &found);
             }
+            self.gate.bound_open_approvals(open_max.0, open_max.1);
             renewal.install();
         };
         let exchanged = self.gate.exchange(rules, drafts, in_force).await;
@@ -238,6 +238,8 @@ struct Loaded {
     finder: Finder,
     /// `None` if settings of models have changed: a key goes only where it was meant to go.
     model_keys: Option<ModelKeys>,
+    /// Open approval requests of a key or user, and of a run.
+    open_max: (u64, u64),
     /// The keys of `par.toml` that changed without taking effect.
     not_loaded: Vec<String>,
 }
@@ -249,8 +251,11 @@ fn load_anew(home: Home, started: &[Shown], known: &Finder) -> Result<Loaded, Ru
         shown.iter().map(|one| (one.key.clone(), one.value.clone())).collect()
     };
     let (old, new) = (values(started), values(&config.shown));
-    let is_loaded =
-        |key: &str| matches!(key.split_once('.'), Some(("groups" | "secrets" | "secret_patterns", _)));
+    let is_loaded = |key: &str| match key.split_once('.') {
+        Some(("approvals", name)) => name.starts_with("open_"),
+        Some((table, _)) => ["groups", "secrets", "secret_patterns"].contains(&table),
+        None => false,
+    };
     let is_other = |key: &&String| old.get(*key) != new.get(*key) && !is_loaded(key);
     let mut changed: Vec<String> = old.keys().chain(new.keys()).filter(is_other).cloned().collect();
     changed.sort_unstable();
@@ -269,6 +274,7 @@ fn load_anew(home: Home, started: &[Shown], known: &Finder) -> Result<Loaded, Ru
         rules: load_rules(&config)?,
         finder: load_secrets(&config, model_keys.as_ref(), known)?,
         model_keys,
+        open_max: (config.open_key_max, config.open_run_max),
         not_loaded: changed,
     })
 }

@@ -35,6 +35,7 @@ impl Database {
                 include_str!("../../migrations/state/0001.sql"),
                 include_str!("../../migrations/state/0002.sql"),
                 include_str!("../../migrations/state/0003.sql"),
+                include_str!("../../migrations/state/0004.sql"),
             ],
             Self::Index => &[
                 include_str!("../../migrations/index/0001.sql"),

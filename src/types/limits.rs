@@ -206,6 +206,10 @@ pub const APPROVAL_MS_MAX: u64 = 604_800_000;
 /// The lifetime of an approval request if neither the configuration nor a rule sets one, in
 /// milliseconds.
 pub const APPROVAL_MS: u64 = 900_000;
+/// Open questions to people that one key or user may have, if the configuration sets no bound.
+pub const APPROVALS_OPEN_KEY_MAX: u64 = 256;
+/// Open questions to people that one run may have, if the configuration sets no bound.
+pub const APPROVALS_OPEN_RUN_MAX: u64 = 32;
 /// How long a refusal by a person holds against the same call, in milliseconds.
 pub const APPROVAL_REFUSAL_MS: u64 = 3_600_000;
 /// The reason that a person gives with an answer, in bytes.

@@ -88,6 +88,7 @@ pub(in crate::cli) fn agent(
     secrets: Secrets,
 ) -> Result<Agent, Fail> {
     let gate = gate(config, rules, ledger, secrets)?;
+    gate.bound_open_approvals(config.open_key_max, config.open_run_max);
     let key_hour = Hour { runs: config.key_runs_hour_max, bytes: config.key_bytes_hour_max };
     let agent = Agent::new(gate.with_approval_ms(config.approval_ms), launcher, provider);
     Ok(agent.with_key_hour(key_hour))

@@ -30,7 +30,7 @@ pub(super) use files::{made, make, set_owner};
 use minimum::Found;
 pub(super) use minimum::set_minimum;
 pub(super) use people::People;
-pub(super) use shipped::tool_names;
+pub(super) use shipped::{is_shipped, tool_names};
 
 use crate::cli::exit::{self, Fail};
 use crate::cli::new::SwitchedTool;

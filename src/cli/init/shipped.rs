@@ -134,6 +134,11 @@ pub(super) fn shipped(people: People) -> Vec<(&'static str, &'static str)> {
     SHIPPED.into_iter().map(|(name, text)| (name, for_one(name).map_or(text, |(_, text)| text))).collect()
 }
 
+/// Whether the file `name` of `etc/` is shipped with this text.
+pub(in crate::cli) fn is_shipped(name: &str, text: &str) -> bool {
+    SHIPPED.into_iter().chain(FOR_ONE).any(|(other, shipped)| (other, shipped) == (name, text))
+}
+
 /// The names of the shipped tools, those that are off included.
 pub(in crate::cli) fn tool_names() -> impl Iterator<Item = &'static str> {
     let name = |file: &'static str| file.strip_prefix("tools.d/")?.split('.').next();

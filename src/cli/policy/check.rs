@@ -1,10 +1,11 @@
 //! `par policy check`.
 
+use super::notes::{Missing, absent_paths, unknown_people};
 use crate::cli::exit::{self, Fail};
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone, words};
 use crate::cli::{compose, show};
 use crate::config::Config;
-use crate::policy::{GivenLabel, Labels};
+use crate::policy::{GivenLabel, Labels, PolicyError};
 use crate::types::text;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -15,6 +16,8 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
     let digest = rules.bundle.digest();
     let empty = rules.bundle.empty_groups();
     let (unasked, elsewhere) = (rules.bundle.unasked_labels(), elsewhere(rules.bundle.labels()));
+    let (absent, constants) = (absent_paths(&rules.bundle), rules.bundle.constants(&rules.catalog));
+    let (users, keys) = unknown_people(config, &rules.bundle);
     let in_shadow: BTreeSet<&str> = rules.bundle.in_shadow().collect();
     let policies: Vec<(String, String)> =
         rules.bundle.policies().map(|(id, origin)| (id.to_owned(), origin)).collect();
@@ -24,6 +27,12 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
         let label = |one: &GivenLabel| json!({ "label": one.name, "origin": one.origin });
         let path =
             |(one, why): &(GivenLabel, String)| json!({ "path": one.name, "origin": one.origin, "why": why });
+        let missing = |all: &[Missing]| -> Vec<Value> {
+            let one =
+                |one: &Missing| json!({ "id": one.named.id, "origin": one.origin(), "meant": one.meant });
+            all.iter().map(one).collect()
+        };
+        let constant = |one: &PolicyError| json!({ "file": one.file, "line": one.line, "why": one.reason });
         show::json(&json!({
             "ok": true,
             "digest": digest.hex(),
@@ -31,6 +40,10 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
             "in_shadow": in_shadow,
             "empty_groups": empty,
             "unasked_labels": unasked.iter().map(label).collect::<Vec<_>>(),
+            "always_true": constants.iter().map(constant).collect::<Vec<_>>(),
+            "absent_paths": missing(&absent),
+            "unknown_users": missing(&users),
+            "unknown_keys": missing(&keys),
             "labelled_elsewhere": elsewhere.iter().map(path).collect::<Vec<_>>(),
         }))?;
     } else {
@@ -59,6 +72,16 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
         }
         for (GivenLabel { name, origin }, why) in &elsewhere {
             words(&screen, &format!("note  {origin}: `{name}` {why}"))?;
+        }
+        for PolicyError { file, line, reason, .. } in &constants {
+            words(&screen, &format!("note  {file}:{}: {reason}", line.unwrap_or(1)))?;
+        }
+        let people = "is the user of no key, group or account of this host";
+        let kinds = [(&absent, "does not exist"), (&users, people), (&keys, "is the id of no key")];
+        for (all, what) in kinds {
+            for one in all {
+                words(&screen, &format!("note  {}: {}", one.origin(), one.words(what)))?;
+            }
         }
         let digest = digest.hex();
         let shown = match screen.columns.is_some_and(|columns| columns < 100) {

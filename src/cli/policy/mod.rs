@@ -7,11 +7,13 @@
 //! * `lead`: where a denial leads
 //! * `gates`: rules that ask a person, in messages about other rules
 //! * `holder`: who a new rule is for; `model_rule`: a new rule about a language model
+//! * `notes`: what rules name that is not there
 //! * `check`, `diff`, `explain`, `fmt`, `new`, `replay`, `test`: a subcommand each
 
 mod subject;
 mod model;
 mod lead;
+mod notes;
 mod check;
 mod test;
 mod explain;

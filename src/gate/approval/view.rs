@@ -3,7 +3,8 @@
 use super::error::AnswerError;
 use crate::auth::key_names;
 use crate::gate::card;
-use crate::gate::requested::{ApprovalStanding, Requested, State, state_row};
+use crate::gate::listed::{ApprovalsAsked, rows_asked};
+use crate::gate::requested::{ApprovalRow, ApprovalStanding, Requested, State, state_row};
 use crate::ledger::payload::{ApprovalGrantPayload, ApprovalRefusePayload};
 use crate::ledger::query::KeyNames;
 use crate::ledger::{Ledger, ReadError, Stored};
@@ -90,6 +91,9 @@ pub struct RecordedAnswer {
     pub ledger: u64,
 }
 
+/// Rows that are read at once.
+const ROWS: usize = 128;
+
 /// Attempts to read a request that changes meanwhile. It has few states, and each attempt would
 /// have to coincide with a change.
 const LOOKS_MAX: u32 = 16;
@@ -135,9 +139,8 @@ impl Approval {
         }
     }
 
-    /// Requests after the entry `after`, in the order of their entries, at most `limit` and of
-    /// bounded size; only those in `state`, if given, and whose requester `sees` accepts. The
-    /// second value is the next `after`; `None` at the end. Blocking.
+    /// Requests after the entry `after`, in the order of their entries; see [`Approval::page`].
+    /// Blocking.
     pub fn list(
         ledger: &Ledger,
         state: Option<State>,
@@ -145,33 +148,60 @@ impl Approval {
         limit: usize,
         sees: impl Fn(&str) -> bool,
     ) -> Result<(Vec<Self>, Option<u64>), AnswerError> {
+        let asked = ApprovalsAsked { state, after: Some(after), ..ApprovalsAsked::default() };
+        Self::page(ledger, &asked, limit, sees)
+    }
+
+    /// What is asked for, in its order, at most `limit` and of bounded size; only requests whose
+    /// requester `sees` accepts. The second value is the next `after`; `None` at the end. The cost
+    /// is that of what is returned, however many other requests and entries there are. Blocking.
+    pub fn page(
+        ledger: &Ledger,
+        asked: &ApprovalsAsked,
+        limit: usize,
+        sees: impl Fn(&str) -> bool,
+    ) -> Result<(Vec<Self>, Option<u64>), AnswerError> {
         let mut items: Vec<Self> = Vec::new();
         let (names, mut bytes) = (ledger.state(key_names)?, 0);
-        for id in ids(ledger, after)? {
-            let Some(approval) = Self::named(ledger, &names, &id)? else { continue };
-            if state.is_some_and(|wanted| approval.state != wanted) || !sees(&approval.requester.principal) {
-                continue;
+        let mut asked = asked.clone();
+        loop {
+            let now_us = Wall::now().0;
+            let rows = ledger.state(|state| rows_asked(state, &asked, now_us, ROWS))?;
+            for row in rows.iter().filter(|row| sees(&row.requester)) {
+                let Some(approval) = Self::of_row(ledger, &names, row)? else { continue };
+                // It changed while it was read.
+                if asked.state.is_some_and(|wanted| approval.state != wanted) {
+                    continue;
+                }
+                let size = approval.arguments.to_string().len() + approval.shown.to_string().len();
+                let is_full = items.len() == limit || bytes + size > limits::APPROVAL_PAGE_BYTES_MAX;
+                if let Some(last) = items.last().filter(|_| is_full) {
+                    let next = last.ledger;
+                    return Ok((items, Some(next)));
+                }
+                bytes += size;
+                items.push(approval);
             }
-            let size = approval.arguments.to_string().len() + approval.shown.to_string().len();
-            let is_full = items.len() == limit || bytes + size > limits::APPROVAL_PAGE_BYTES_MAX;
-            if let Some(last) = items.last().filter(|_| is_full) {
-                let next = last.ledger;
-                return Ok((items, Some(next)));
+            match rows.last().filter(|_| rows.len() == ROWS) {
+                Some(last) => asked.after = Some(last.seq),
+                None => return Ok((items, None)),
             }
-            bytes += size;
-            items.push(approval);
         }
-        Ok((items, None))
     }
-}
 
-fn ids(ledger: &Ledger, after: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> {
-    ledger.state(|state| {
-        let sql = "SELECT id FROM approval WHERE request_seq > ?1 ORDER BY request_seq";
-        let mut ids = state.prepare_cached(sql)?;
-        let ids = ids.query_map([i64::try_from(after).unwrap_or(i64::MAX)], |row| row.get::<_, String>(0))?;
-        ids.filter_map(|id| id.map(|id| ApprovalId::parse(&id)).transpose()).collect()
-    })
+    /// The request of a row, or what its entries say if the row does not match them.
+    fn of_row(ledger: &Ledger, names: &KeyNames, row: &ApprovalRow) -> Result<Option<Self>, AnswerError> {
+        let requested = ledger.reader().entry(row.seq)?.as_ref().and_then(Requested::from_stored);
+        if let Some(requested) = requested
+            && let Some(standing) = row.standing_of(&requested, ledger.reader())?
+        {
+            return Ok(Some(approval_view(ledger, names, requested, standing)?));
+        }
+        match ApprovalId::parse(&row.id) {
+            Some(id) => Self::named(ledger, names, &id),
+            None => Ok(None),
+        }
+    }
 }
 
 pub(super) fn approval_view(

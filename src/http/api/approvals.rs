@@ -3,7 +3,7 @@
 use super::approval::unfit;
 use super::follow::wants_events;
 use crate::auth::Principal;
-use crate::gate::{Approval, Sight, State as Standing};
+use crate::gate::{Approval, ApprovalsAsked, Sight, State as Standing};
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::problem::Problem;
@@ -21,7 +21,8 @@ use std::collections::BTreeMap;
 /// approval that expires has no entry yet.
 const LOOK_US: u64 = 1_000_000;
 
-/// Returns a page of approvals in the order of their requests. `next` is the `after` of the next
+/// Returns a page of approvals in the order of their requests, or with `order=newest` the newest
+/// first; only those in `state` and of `requester`, a name such as `key:Ab3dEf9h`. `next` is the `after` of the next
 /// page, and null on the last one. With `Accept: text/event-stream` it sends the pending ones, then
 /// every new one and every change.
 pub(in crate::http) async fn list(
@@ -40,14 +41,25 @@ pub(in crate::http) async fn list(
         let reader = principal.id();
         return streams.answer(app.clone(), &reader, OpenApprovals::new(app, principal, door));
     }
-    let (mut state, mut after, mut limit) = (None, 0, limits::PAGE_ITEMS);
+    let (mut list, mut limit) = (ApprovalsAsked::default(), limits::PAGE_ITEMS);
     for (name, value) in &asked {
         match name.as_str() {
             "state" => {
                 let must = "must be `pending`, `granted`, `refused`, `expired`, `spent` or `void`";
-                state = Some(Standing::parse(value).ok_or_else(|| unfit("state", must))?);
+                list.state = Some(Standing::parse(value).ok_or_else(|| unfit("state", must))?);
             }
-            "after" => after = value.parse().map_err(|_| unfit("after", "must be the `next` of a page"))?,
+            "after" => {
+                let after = value.parse().map_err(|_| unfit("after", "must be the `next` of a page"))?;
+                list.after = Some(after);
+            }
+            "requester" => list.requester = Some(value.clone()),
+            "order" => {
+                list.is_newest_first = match value.as_str() {
+                    "oldest" => false,
+                    "newest" => true,
+                    _ => return Err(unfit("order", "must be `oldest` or `newest`")),
+                }
+            }
             "limit" => {
                 let fits = value.parse().ok().filter(|limit| (1..=limits::PAGE_ITEMS_MAX).contains(limit));
                 let must = format!("must be a number from 1 to {}", limits::PAGE_ITEMS_MAX);
@@ -57,7 +69,7 @@ pub(in crate::http) async fn list(
         }
     }
     let sight = app.agent.gate().sight(&principal, Power::ApprovalRead, door)?;
-    let read = move || Approval::list(app.agent.ledger(), state, after, limit, |owner| sight.sees(owner));
+    let read = move || Approval::page(app.agent.ledger(), &list, limit, |owner| sight.sees(owner));
     let (items, next) = tokio::task::spawn_blocking(read).await.map_err(Problem::internal)??;
     Ok(Json(json!({ "items": items, "next": next.map(|next| next.to_string()) })).into_response())
 }

@@ -217,7 +217,7 @@ impl Bundle {
     }
 
     /// Every policy, in shadow mode or not.
-    fn all(&self) -> &PolicySet {
+    pub(super) fn all(&self) -> &PolicySet {
         self.with_shadow.as_ref().map_or(&self.set, |(set, _)| set)
     }
 
@@ -300,7 +300,7 @@ impl Bundle {
 
     /// An error at the last place in a policy that contains `words`, because the policy's id may
     /// contain them too.
-    fn at_words(&self, id: &str, words: &str, reason: String) -> PolicyError {
+    pub(super) fn at_words(&self, id: &str, words: &str, reason: String) -> PolicyError {
         let origin = self.origins.get(id);
         let text = self.text(id).unwrap_or_default();
         let below = text.rfind(words).map_or(0, |at| line_of(&text, at) - 1);

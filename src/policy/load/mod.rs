@@ -15,6 +15,7 @@
 //! * `slice`, `offer_index`: policies by what they can match.
 //! * `suite/`: the bundle's own tests, parsed.
 //! * `recipe`, `bundle`, `archive`: what a bundle is made from, the bundle, and its stored form.
+//! * `named`: what a bundle names, for notes.
 
 pub(super) mod origin;
 pub(super) mod error;
@@ -35,4 +36,5 @@ pub(super) mod offer_index;
 pub(super) mod suite;
 pub(super) mod recipe;
 pub(super) mod bundle;
+pub(super) mod named;
 pub(super) mod archive;

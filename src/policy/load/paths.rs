@@ -3,6 +3,7 @@
 use super::error::{PolicyError, SourceFile, near, placed};
 use super::origin::Origin;
 use crate::tools::is_unit_name;
+use crate::types::nearest;
 use cedar_policy::PolicySet;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,8 +26,7 @@ pub(in crate::policy) fn named_paths(
             } else if !known {
                 let reason =
                     format!("`Path::\"{path}\"` is neither a plain absolute path nor a name of `[paths]`");
-                let known = names.iter().map(|name| format!("`@{name}`")).collect::<Vec<_>>().join(", ");
-                let mend = format!("write it without `.`, `..` and a trailing `/`; the names are {known}");
+                let mend = mend(&path, names);
                 let id: &str = policy.id().as_ref();
                 let at = near(id, &format!("Path::\"{path}\""), origins, sources);
                 errors.push(placed(id, at, reason, origins, sources).mended(mend));
@@ -34,6 +34,25 @@ pub(in crate::policy) fn named_paths(
         }
     }
     (named.into_iter().collect(), errors)
+}
+
+/// What to write in place of a path that names nothing.
+fn mend(path: &str, names: &BTreeSet<String>) -> String {
+    let known = names.iter().map(|name| format!("`@{name}`")).collect::<Vec<_>>().join(", ");
+    let Some(name) = path.strip_prefix('@') else {
+        return format!("write it without `.`, `..` and a trailing `/`; the names are {known}");
+    };
+    match name.split_once('/').filter(|(name, _)| names.contains(*name)) {
+        Some((name, _)) => format!(
+            "`@{name}` is the whole folder: write the absolute path of the part, or give the part a name of its \
+             own in `[paths]` of par.toml"
+        ),
+        None => {
+            let meant = nearest(name, names.iter().map(String::as_str));
+            let meant = meant.map(|meant| format!(": did you mean `@{meant}`?"));
+            format!("the names of `[paths]` are {known}{}", meant.unwrap_or_default())
+        }
+    }
 }
 
 /// The units that policies name.

@@ -101,7 +101,8 @@ fn a_person_is_asked_only_if_approval_would_help() {
         forbid(principal, action in PAR::Action::\"read\", resource) when { context.call.approved == \"no\" };\n";
     const NEVER: &str = "@id(\"never\") forbid(principal, action in PAR::Action::\"read\", resource);\n";
     const ANYHOW: &str =
-        "@id(\"anyhow\") @require_confirm forbid(principal, action in PAR::Action::\"read\", resource);\n";
+        "@id(\"anyhow\") @require_confirm forbid(principal, action in PAR::Action::\"read\", resource)
+        unless { context.call.approved == \"confirmed\" && context.call.calls_hour > 1000 };\n";
     let overflows = format!(
         "@id(\"over\") forbid(principal, action in PAR::Action::\"read\", resource)
          when {{ context.call.approved != \"no\" && {ERRS} }};\n"

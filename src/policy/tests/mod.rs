@@ -27,6 +27,7 @@ mod refused;
 mod shadow;
 mod suite;
 mod nearest;
+mod never;
 mod tainted;
 
 fn top() -> &'static Path {

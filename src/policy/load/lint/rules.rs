@@ -9,7 +9,7 @@ use crate::auth::Role;
 use crate::policy::load::scope::fits_action;
 use crate::policy::request::question::UNTRUSTED;
 use crate::tools::{Catalog, ResourceSpec};
-use crate::types::Channel;
+use crate::types::{Channel, KeyId, nearest, text};
 use cedar_policy::{ActionConstraint, Effect, Policy, PrincipalConstraint, ResourceConstraint};
 use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal, UnaryOp};
 use std::collections::BTreeSet;
@@ -19,6 +19,7 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
     let mut found: Vec<LintFinding> = unscoped(policy).into_iter().collect();
     found.extend(annotations::faults(policy, catalog));
     found.extend(unknown_roles(policy));
+    found.extend(impossible_keys(policy));
     found.extend(powers::faults(policy));
     found.extend(asks::faults(policy));
     let ast: &ast::Policy = policy.as_ref();
@@ -56,7 +57,27 @@ fn unknown_roles(policy: &Policy) -> impl Iterator<Item = LintFinding> {
         Role::parse(role).is_none().then(|| LintFinding {
             at: LintPlace::Near(format!("Role::\"{role}\"")),
             reason: format!("unknown role `{role}`"),
-            mend: format!("expected one of {}", Role::ALL.map(Role::as_str).join(", ")),
+            mend: with_nearest(role, &Role::ALL.map(Role::as_str)),
+        })
+    })
+}
+
+/// The known words, and the one that was likely meant.
+fn with_nearest(word: &str, known: &[&str]) -> String {
+    let meant = nearest(word, known.iter().copied()).map(|meant| format!(": did you mean `{meant}`?"));
+    format!("expected one of {}{}", known.join(", "), meant.unwrap_or_default())
+}
+
+/// A key that cannot exist: the name of a key in place of its id.
+fn impossible_keys(policy: &Policy) -> impl Iterator<Item = LintFinding> {
+    let keys =
+        policy.entity_literals().into_iter().filter(|uid| uid.type_name().to_string() == "PAR::ApiKey");
+    keys.filter_map(|uid| {
+        let id = uid.id().unescaped();
+        KeyId::parse(id).is_none().then(|| LintFinding {
+            at: LintPlace::Near(format!("ApiKey::\"{id}\"")),
+            reason: format!("unknown key `{}`: no key has such an id", text::visible_line(id)),
+            mend: "a key is named by its id, eight letters and digits: `par key list` shows it".to_owned(),
         })
     })
 }
@@ -72,9 +93,9 @@ fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
     let is_call = |of: &Expr| member(of).is_some_and(|(_, name)| name == "call");
     let is_context = |of: &Expr| matches!(of.expr_kind(), ExprKind::Var(ast::Var::Context));
     let is_principal = |of: &Expr| matches!(of.expr_kind(), ExprKind::Var(ast::Var::Principal));
-    let ((of, name), word) = match (member(arg1), text(arg2)) {
+    let ((of, name), word) = match (member(arg1), literal(arg2)) {
         (Some(member), Some(word)) => (member, word),
-        _ if *op == BinaryOp::Eq => (member(arg2)?, text(arg1)?),
+        _ if *op == BinaryOp::Eq => (member(arg2)?, literal(arg1)?),
         _ => return None,
     };
     let known: Vec<&str> = match (op, name.as_str()) {
@@ -98,7 +119,7 @@ fn unknown_channel(expr: &Expr) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op: BinaryOp::Contains, arg1, arg2 } = expr.expr_kind() else { return None };
     let ExprKind::GetAttr { attr, .. } = arg2.expr_kind() else { return None };
     let ExprKind::Set(items) = arg1.expr_kind() else { return None };
-    let word = items.iter().filter_map(text).find(|word| Channel::parse(word).is_none())?;
+    let word = items.iter().filter_map(literal).find(|word| Channel::parse(word).is_none())?;
     (attr == "channel").then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
         reason: format!("`channel` is never `{word}`"),
@@ -106,9 +127,9 @@ fn unknown_channel(expr: &Expr) -> Option<LintFinding> {
     })
 }
 
-fn text(expr: &Expr) -> Option<&str> {
+fn literal(expr: &Expr) -> Option<&str> {
     match expr.expr_kind() {
-        ExprKind::Lit(Literal::String(text)) => Some(text.as_str()),
+        ExprKind::Lit(Literal::String(word)) => Some(word.as_str()),
         _ => None,
     }
 }
