@@ -4,7 +4,6 @@ use super::error::ConfigError;
 use super::home::Home;
 use super::model_key::FoundKey;
 use super::models::{Models, NamedModel};
-use crate::secrets::FinderInUse;
 use crate::types::Secret;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -38,8 +37,10 @@ impl ModelKeys {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From here on holds the keys of `other`, which the finder that `_found` speaks of knows.
-    pub fn exchange(&self, other: &Self, _found: &FinderInUse) {
+    /// From here on holds the keys of `other`.
+    ///
+    /// INVARIANT: the finder of secrets knows them already.
+    pub fn exchange(&self, other: &Self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = other.now();
     }
 }

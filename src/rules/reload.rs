@@ -218,9 +218,9 @@ impl Reloader {
         kept.map_err(std::io::Error::other).and_then(|kept| kept).map_err(ReloadError::Keep)?;
         let in_force = || {
             // Before a key can be sent, what comes back is searched for it.
-            let found = self.gate.secrets().exchange(finder);
+            self.gate.secrets().exchange(finder);
             if let Some(keys) = model_keys {
-                self.model_keys.exchange(&keys, &found);
+                self.model_keys.exchange(&keys);
             }
             self.gate.bound_open_approvals(open_max.0, open_max.1);
             renewal.install();

@@ -8,11 +8,6 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Says that a finder was put in use. Made by [`Secrets::exchange`] alone, so that new keys of models
-/// cannot come into use before their finder: they would not be found in what comes back.
-#[derive(Debug)]
-pub struct FinderInUse(());
-
 /// The secrets known at present. Clones share them; a reload replaces them for every clone.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<RwLock<Arc<Finder>>>);
@@ -24,11 +19,9 @@ impl Secrets {
         Self(Arc::new(RwLock::new(Arc::new(finder))))
     }
 
-    /// From here on uses `finder`. What it knows may be sent from here on.
-    #[must_use]
-    pub fn exchange(&self, finder: Finder) -> FinderInUse {
+    /// From here on uses `finder`.
+    pub fn exchange(&self, finder: Finder) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(finder);
-        FinderInUse(())
     }
 
     /// The finder in use.

@@ -41,7 +41,7 @@ mod clean;
 #[cfg(test)]
 mod tests;
 
-pub use clean::{Clean, CleanStream, FinderInUse, Parted, Secrets};
+pub use clean::{Clean, CleanStream, Parted, Secrets};
 pub use finder::Finder;
 pub use found::SecretCounts;
 pub use hold::{CutShort, Hold};

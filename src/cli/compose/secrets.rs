@@ -24,6 +24,6 @@ pub(in crate::cli) fn load_secrets(config: &Config, secrets: &Secrets) -> Result
 
 fn exchange_secrets(config: &Config, model_keys: Option<&ModelKeys>, secrets: &Secrets) -> Result<(), Fail> {
     let finder = rules::load_secrets(config, model_keys, &secrets.now());
-    let _found = secrets.exchange(finder.map_err(|e| Fail::usage(e.0.join("\npar: ")))?);
+    secrets.exchange(finder.map_err(|e| Fail::usage(e.0.join("\npar: ")))?);
     Ok(())
 }

@@ -100,8 +100,10 @@ async fn what_was_a_secret_when_a_call_began_is_replaced_too() {
     let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
     let knows = |value: &str| {
         let named = Named::new("word", value.as_bytes().to_vec().into()).expect("a secret");
-        let finder = Finder::new(vec![7; 32].into(), vec![named], Vec::new()).expect("a finder");
-        let _found = bench.gate.secrets().exchange(finder);
+        bench
+            .gate
+            .secrets()
+            .exchange(Finder::new(vec![7; 32].into(), vec![named], Vec::new()).expect("a finder"));
     };
     knows("old-password");
     let (order, running) = bench.permit().await.begin().expect("in time");
