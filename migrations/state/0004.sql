@@ -3,7 +3,6 @@
 ALTER TABLE approval ADD COLUMN requester TEXT NOT NULL DEFAULT '';
 CREATE INDEX approval_state ON approval(state, request_seq);
 CREATE INDEX approval_requester ON approval(requester, request_seq);
-CREATE INDEX approval_requester_state ON approval(requester, state, request_seq);
 DELETE FROM api_key;
 DELETE FROM open_call;
 DELETE FROM approval;

@@ -118,7 +118,7 @@ fn call(home: Home, name: &str, arguments: &str, is_json: bool) -> Result<(RunRe
     Ok((made, PrintedRun::default()))
 }
 
-/// Says so if the manifest of a tool that the server of a home does not know is there.
+/// Says so if the manifest of a tool that the server of a home does not offer is there.
 pub(super) fn note_unknown(home: &Home, made: &RunReply) {
     let is_unknown = |step: &&Step| {
         let error = step.result.get("error").and_then(Value::as_str);
@@ -133,13 +133,15 @@ pub(super) fn note_unknown(home: &Home, made: &RunReply) {
             show::note(&format!("par: {why}, and `par reload` loads it"));
         } else if home.etc.join(&file).is_file() {
             show::note(&format!(
-                "par: `{file}` is there, but the server has not loaded it: `par reload` loads it"
+                "par: `{file}` is there, but the server does not offer `{name}`: `par reload` loads it if it is new; \
+                 else no policy permits you to use it"
             ));
         }
     }
 }
 
-/// Shows the owner of the home why a tool is not offered.
+/// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this
+/// role may never use does not exist.
 fn note_hidden(agent: &Agent, principal: &Principal, name: &str, off: Option<&str>) {
     let rules = agent.gate().rules();
     let is_there = rules.catalog.find(name).is_some();

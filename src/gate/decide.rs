@@ -275,7 +275,8 @@ impl Gate {
         Decided { facts, word, class, payload, reason, next: Next::Nothing, again, counted: None }
     }
 
-    /// The manifest of a tool that is loaded and not offered, and why.
+    /// The manifest of a tool that is not offered because of the run's ceiling or of what the run
+    /// has read, and that would be offered otherwise. One that no rule permits reads as unknown.
     fn withheld(&self, context: &CallContext<'_>, tool: &str) -> Option<(Arc<Manifest>, Withheld)> {
         let Rules { catalog, bundle } = self.rules();
         let manifest = catalog.find(tool)?;
@@ -286,12 +287,8 @@ impl Gate {
         let is_in_ceiling = context.session.ceiling.contains(tool);
         let ceiling = BTreeSet::from([tool.to_owned()]);
         let otherwise = Session { ceiling, taint: BTreeSet::new(), ..context.session.clone() };
-        let why = match may(&otherwise) {
-            true if is_in_ceiling => Withheld::Taint,
-            true => Withheld::Ceiling,
-            false => Withheld::Rules,
-        };
-        Some((manifest.clone(), why))
+        let why = if is_in_ceiling { Withheld::Taint } else { Withheld::Ceiling };
+        may(&otherwise).then(|| (manifest.clone(), why))
     }
 
     /// The rule because of which a tool is not offered, for people.
@@ -302,13 +299,9 @@ impl Gate {
         why: Withheld,
     ) -> Option<NearestRule> {
         // No rule made the ceiling.
-        let untainted = Session { taint: BTreeSet::new(), ..context.session.clone() };
-        let session = match why {
-            Withheld::Ceiling => return None,
-            Withheld::Taint => context.session,
-            Withheld::Rules => &untainted,
-        };
-        let found = self.rules().bundle.withheld_by(context.principal.subject(), session, manifest)?;
+        let Withheld::Taint = why else { return None };
+        let found =
+            self.rules().bundle.withheld_by(context.principal.subject(), context.session, manifest)?;
         Some(NearestRule { policy: found.policy, origin: found.origin, why: found.why })
     }
 
@@ -367,8 +360,6 @@ enum Withheld {
     Taint,
     /// The request or the key names other tools.
     Ceiling,
-    /// No rule permits the caller any call of it.
-    Rules,
 }
 
 impl Withheld {
@@ -379,7 +370,6 @@ impl Withheld {
                 "`{tool}` is not offered after this run has read untrusted text; ask for it in a new run that \
                  reads nothing else first"
             ),
-            Self::Rules => format!("no policy permits this caller to use `{tool}`"),
             Self::Ceiling => format!(
                 "`{tool}` is not among the tools of this run, to which its request or its key limits it"
             ),

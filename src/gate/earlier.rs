@@ -15,7 +15,8 @@ use serde_json::json;
 use std::sync::atomic::Ordering;
 
 /// The number of open requests of a requester, and of a run, without the one that is replaced.
-const OPEN_OF_REQUESTER: &str = "SELECT count(*) FROM approval WHERE requester = ?1 AND state = 'pending' AND expires_us > ?2 AND id != ?3";
+const OPEN_OF_REQUESTER: &str = "SELECT count(*) FROM approval \
+     WHERE requester = ?1 AND state = 'pending' AND expires_us > ?2 AND id != ?3";
 const OPEN_OF_RUN: &str =
     "SELECT count(*) FROM approval WHERE run = ?1 AND state = 'pending' AND expires_us > ?2 AND id != ?3";
 

@@ -1,8 +1,8 @@
 //! Lists of approval requests, from the table in state.db: what a list costs is what it returns.
 //!
-//! A row is compared with the request that it points to and with the answer that it names. Only
-//! that no later answer exists is taken from the table; where something is decided, the entries of
-//! the run are read instead (`gate/approval/view.rs`).
+//! A row is compared with the request that it points to and with the answer that it names. One
+//! without an answer is compared with the entries of its run, as where something is decided
+//! (`gate/approval/view.rs`).
 
 use super::requested::{ApprovalRow, ApprovalStanding, ROW, Requested, State, approval_row, refusal};
 use crate::ledger::{Header, Kind, ReadError, Reader};
@@ -56,8 +56,8 @@ pub(super) fn rows_asked(
 }
 
 impl ApprovalRow {
-    /// The state that the row says, if it matches the request and the answer that it names. That a
-    /// request has no later answer is not looked up: for a list, which nothing is decided on.
+    /// The state that the row says, if it matches the request and the answer that it names; `None`
+    /// also if it names no answer.
     pub(super) fn standing_of(
         &self,
         requested: &Requested,
@@ -66,28 +66,20 @@ impl ApprovalRow {
         let Some(state) = State::parse(&self.state).filter(|_| self.cells == requested.cells()) else {
             return Ok(None);
         };
-        let answered = match self.answer {
-            Some(seq) => reader.entry(seq)?.map(|stored| stored.header),
-            None => None,
-        };
+        let Some(answer) = self.answer else { return Ok(None) };
+        let header = reader.entry(answer)?.map(|stored| stored.header);
         let is_answer = |header: &Header| {
             let kind = header.known_kind();
             let fits = match state {
-                State::Granted | State::Spent => kind == Some(Kind::ApprovalGrant),
+                State::Granted | State::Spent | State::Void => kind == Some(Kind::ApprovalGrant),
                 State::Refused | State::Expired => {
                     kind == Some(Kind::ApprovalRefuse) && refusal(header) == state
                 }
-                State::Void => kind == Some(Kind::ApprovalGrant),
                 State::Pending => false,
             };
             fits && header.u64("ref") == Some(requested.seq)
         };
-        let needs_answer = !matches!(state, State::Pending | State::Void);
-        let is_sound = match (&answered, self.answer) {
-            (Some(header), _) => is_answer(header),
-            (None, Some(_)) => false,
-            (None, None) => !needs_answer,
-        };
-        Ok(is_sound.then_some(ApprovalStanding { state, answer: self.answer }))
+        let is_sound = header.as_ref().is_some_and(is_answer);
+        Ok(is_sound.then_some(ApprovalStanding { state, answer: Some(answer) }))
     }
 }

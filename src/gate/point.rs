@@ -16,9 +16,9 @@ use tokio::sync::{Mutex, Notify};
 /// How many approval requests may be open; a reload changes it.
 #[derive(Debug)]
 pub(super) struct OpenMax {
-    /// Of one key or user.
+    /// For one key or user.
     pub(super) key: AtomicU64,
-    /// Of one run.
+    /// For one run.
     pub(super) run: AtomicU64,
 }
 

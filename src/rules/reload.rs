@@ -145,8 +145,8 @@ impl Reloader {
 
     /// Reloads tools, scripts, policies, groups, bounds on open approvals, named secrets and keys of
     /// models, starts a new launcher that tests itself, records what comes into force, and puts all
-    /// of it in force at once. Calls under way end in the old launcher; those that are not decided yet are denied and may be asked again.
-    /// On an error nothing changes.
+    /// of it in force at once. Calls under way end in the old launcher; those that are not decided
+    /// yet are denied and may be asked again. On an error nothing changes.
     ///
     /// `by` asked for it, through that power; `None` is a signal. Returns what changed, after it is
     /// durable: `policy` and `was` (digests), `policies` and `tools` (each `added`, `removed`,

@@ -262,7 +262,7 @@ fn a_run_that_has_read_untrusted_text_is_narrowed() {
     // A person reads which rule took it, and what would let a person confirm it.
     assert_eq!(step["nearest"]["policy"], "par.tainted", "{waits}");
     let lifts = step["nearest"]["why"].as_str().expect("why");
-    assert!(lifts.contains("`@tainted(\"confirm\")` on tidy (20-deploy.cedar:2)"), "{waits}");
+    assert!(lifts.contains("`@tainted(\"confirm\")` on tidy (policies/20-deploy.cedar:2)"), "{waits}");
     let requests = house.model.requests();
     assert!(requests.last().is_some_and(|request| request.contains(why)), "the model reads it too");
     assert!(!requests.iter().any(|request| request.contains("par.tainted")), "without the rule");

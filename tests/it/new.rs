@@ -134,8 +134,8 @@ fn what_a_start_would_refuse_is_taken_back() {
     }
 }
 
-/// A placeholder next to a folder could be a path that no rule is asked about: it is refused until it
-/// says what it is. As a path, a rule that forbids a file below the folder binds it.
+/// A placeholder next to a folder could be a path that no rule is asked about: it is refused until
+/// it says what it is. As a path, a rule that forbids a file below the folder binds it.
 #[test]
 fn rules_about_paths_bind_what_a_new_tool_reads() {
     let home = TestHome::init();
@@ -172,13 +172,13 @@ fn a_program_that_writes_or_reads_proc_becomes_a_tool() {
     std::fs::set_permissions(&out, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("mode");
     let out = out.canonicalize().expect("real").display().to_string();
     let file = format!("{out}/made");
-    let new = ["tool", "new", "touch_it", "--program", "/usr/bin/touch", "--arg", &file, "--write", &out];
+    let new = ["tool", "new", "make_it", "--program", "/usr/bin/mkdir", "--arg", &file, "--write", &out];
     let refused = home.par(&new);
     assert!(text(&refused.stderr).contains("add `--class write`"), "{}", text(&refused.stderr));
     home.expect(0, &[&new[..], &["--class", "write"]].concat());
-    home.expect(0, &["tool", "call", "touch_it"]);
+    home.expect(0, &["tool", "call", "make_it"]);
     assert!(std::fs::metadata(&file).is_ok(), "the tool made {file}");
-    let of_path = ["tool", "new", "t", "--program", "/usr/bin/touch", "--arg", "{path}", "--write", &out];
+    let of_path = ["tool", "new", "t", "--program", "/usr/bin/mkdir", "--arg", "{path}", "--write", &out];
     let refused = home.par(&of_path);
     assert!(text(&refused.stderr).contains("a tool that writes is not about a path"));
     let proc = ["tool", "new", "own_state", "--program", "/usr/bin/cat", "--arg", "/proc/self/comm"];

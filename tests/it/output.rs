@@ -155,8 +155,8 @@ fn what_is_shown_as_json_is_json() {
     assert_eq!(tool["runs"], json!({ "builtin": "health_check" }), "{tool}");
 }
 
-/// A call of a tool that no rule permits is a refusal of the rules, with the rule that forbids it and
-/// the exit code of a denial; one of a tool that is not there is not.
+/// A tool that the role may not use reads as unknown in the reply, as for a model; the owner of the
+/// home also sees the reason.
 #[test]
 fn a_hidden_tool_is_distinguished_from_a_missing_one() {
     let home = TestHome::init();
@@ -164,16 +164,10 @@ fn a_hidden_tool_is_distinguished_from_a_missing_one() {
         "policies/50-closed.cedar",
         "@id(\"closed\")\nforbid (principal, action == PAR::Action::\"health_check\", resource);\n",
     );
-    for (tool, is_told, code, words) in [
-        ("health_check", true, 3, "no policy permits this caller to use `health_check`"),
-        ("absent", false, 1, "no tool is named `absent`"),
-    ] {
+    for (tool, is_told) in [("health_check", true), ("absent", false)] {
         let output = home.par(&["tool", "call", tool]);
-        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-        let shown = text(&output.stdout);
-        assert!(shown.contains(words), "{shown}");
-        assert_eq!(shown.contains("closed (50-closed.cedar:1)"), is_told, "{shown}");
-        assert_eq!(shown.contains("deny   policy"), is_told, "{shown}");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(&format!("no tool is named `{tool}`")));
         let told = text(&output.stderr).contains("exists, but no policy permits the role operator");
         assert_eq!(told, is_told, "{}", text(&output.stderr));
     }

@@ -187,7 +187,7 @@ mod tests {
         ToolAbout::find(&arguments, has_folders).map_err(|e| e.to_string())
     }
 
-    /// A text argument next to a granted folder walks past rules about paths, so it says what it is.
+    /// A text argument next to a granted folder walks past rules about paths: it says what it is.
     #[test]
     fn text_that_could_be_a_path_says_what_it_is() {
         for (words, expect) in [

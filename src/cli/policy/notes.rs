@@ -35,7 +35,7 @@ impl Missing {
 }
 
 /// Absolute paths of rules that do not exist. A shipped file that is unchanged is left out: it
-/// names what some hosts lack.
+/// names what is not on every host.
 pub(super) fn absent_paths(bundle: &Bundle) -> Vec<Missing> {
     let own = |named: &NamedEntity| {
         !bundle.file_text(&named.file).is_some_and(|text| is_shipped(&named.file, text))

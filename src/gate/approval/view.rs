@@ -153,8 +153,9 @@ impl Approval {
     }
 
     /// What is asked for, in its order, at most `limit` and of bounded size; only requests whose
-    /// requester `sees` accepts. The second value is the next `after`; `None` at the end. The cost
-    /// is that of what is returned, however many other requests and entries there are. Blocking.
+    /// requester `sees` accepts. The second value is the next `after`; `None` at the end. Reads the
+    /// entries of what is returned, however many others there are; the rows of the table that it
+    /// looks at are those of the state and the requester. Blocking.
     pub fn page(
         ledger: &Ledger,
         asked: &ApprovalsAsked,
@@ -169,8 +170,11 @@ impl Approval {
             let rows = ledger.state(|state| rows_asked(state, &asked, now_us, ROWS))?;
             for row in rows.iter().filter(|row| sees(&row.requester)) {
                 let Some(approval) = Self::of_row(ledger, &names, row)? else { continue };
-                // It changed while it was read.
-                if asked.state.is_some_and(|wanted| approval.state != wanted) {
+                // The row only says where to look, and the state may have changed meanwhile.
+                let of = approval.requester.principal.as_str();
+                let is_of = asked.requester.as_deref().is_none_or(|wanted| wanted == of);
+                let is_in = asked.state.is_none_or(|wanted| wanted == approval.state);
+                if !(is_of && is_in && sees(of)) {
                     continue;
                 }
                 let size = approval.arguments.to_string().len() + approval.shown.to_string().len();

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 mod cards;
 mod repeated;
+mod listed;
 mod claims;
 mod subtree;
 mod units;

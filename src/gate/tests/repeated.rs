@@ -7,7 +7,7 @@ use crate::policy::Door;
 use crate::types::RefusalClass;
 use serde_json::{Value, json};
 
-fn asking() -> String {
+pub(super) fn asking() -> String {
     format!(
         "{EVERYTHING}@id(\"ask\") @require_confirm(\"\") @expires(\"2h\") \
          forbid(principal, action in PAR::Action::\"call_tool\", resource) \
@@ -16,7 +16,7 @@ fn asking() -> String {
     )
 }
 
-fn refused(outcome: Outcome) -> String {
+pub(super) fn refused(outcome: Outcome) -> String {
     let Outcome::Refused(result) = outcome else { panic!("{outcome:?}") };
     result.record().result["error"].as_str().expect("a reason").to_owned()
 }
@@ -25,7 +25,7 @@ fn approvals(bench: &Bench) -> Vec<Approval> {
     Approval::list(bench.gate.ledger(), None, 0, 10, |_| true).expect("list").0
 }
 
-async fn refuse(bench: &Bench, approval: &Approval) {
+pub(super) async fn refuse(bench: &Bench, approval: &Approval) {
     let owner = auth::local(bench.data.path(), Role::Admin).expect("owner");
     let no = Answer { grant: false, card: approval.card.clone(), call_hash: None, reason: None };
     bench.gate.answer(&owner, Door::LOCAL, &approval.id, no).await.expect("answered");

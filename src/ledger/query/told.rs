@@ -91,8 +91,8 @@ impl KeyNames {
 pub struct EntryLine {
     /// The principal, as [`KeyNames::shown`] writes it; empty for the ledger's own entries.
     pub who: String,
-    /// What the entry is about: a file, a host, a key, a question. At most 200 bytes, and `…` if that
-    /// is not all.
+    /// What the entry is about: a file, a host, a key, a question. At most 200 bytes, and `…` if
+    /// that is not all.
     pub what: String,
     /// The decision or the status, in words.
     pub outcome: String,

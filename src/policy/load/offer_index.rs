@@ -2,8 +2,9 @@
 //! is offered.
 
 use super::annotations::asks;
+use super::scope::is_for;
 use super::scope::{fits_action, fits_resource, is_of_all, looks_at_call};
-use super::slice::{self, is_for};
+use super::slice;
 use crate::policy::request::cedar::Uid;
 use crate::tools::{Catalog, Manifest, ResourceSpec};
 use cedar_policy::{Effect, EntityUid, Policy, PolicySet, PrincipalConstraint};

@@ -1,6 +1,6 @@
 //! What the scope of a policy can match, and what its conditions depend on.
 
-use crate::tools::{Class, ResourceSpec};
+use crate::tools::{Class, Manifest, ResourceSpec};
 use cedar_policy::{ActionConstraint, EntityTypeName, EntityUid, Policy, ResourceConstraint};
 use serde_json::Value;
 
@@ -12,6 +12,17 @@ pub(in crate::policy) fn fits_action(policy: &Policy, tool: &str, class: Class) 
         ActionConstraint::In(uids) => uids.iter().any(names),
         ActionConstraint::Eq(uid) => names(&uid),
     }
+}
+
+/// Whether a call of the tool can match the action and the resource type of `policy`.
+pub(in crate::policy) fn is_for(policy: &Policy, manifest: &Manifest) -> bool {
+    let is_kind = |kind: &EntityTypeName| manifest.resource_kinds().any(|known| known == kind.basename());
+    fits_action(policy, &manifest.name, manifest.class)
+        && match policy.resource_constraint() {
+            // The schema has the resource types of each tool, and requests are checked against it.
+            ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => is_kind(&kind),
+            ResourceConstraint::Any | ResourceConstraint::In(_) | ResourceConstraint::Eq(_) => true,
+        }
 }
 
 /// Only paths have parents, so a scope that names a resource matches that resource's type only.

@@ -6,13 +6,13 @@
 //! neither match nor err, so the answer is that of all policies. A property test shows this, and a
 //! canary checks it at each load.
 
-use super::scope::fits_action;
+use super::scope::is_for;
 use crate::policy::ask::{ACTION, fits_ask};
 use crate::policy::power::{Power, fits_power};
 use crate::policy::request::cedar::Uid;
 use crate::policy::request::error::RequestError;
-use crate::tools::{Catalog, Manifest};
-use cedar_policy::{EntityTypeName, Policy, PolicyId, PolicySet, PrincipalConstraint, ResourceConstraint};
+use crate::tools::Catalog;
+use cedar_policy::{Policy, PolicyId, PolicySet, PrincipalConstraint, ResourceConstraint};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -110,17 +110,6 @@ impl Slices {
         made.sets.insert(found, slice.clone());
         Ok(Some(slice))
     }
-}
-
-/// Whether a call of the tool can match the action and the resource type of `policy`.
-pub(in crate::policy) fn is_for(policy: &Policy, manifest: &Manifest) -> bool {
-    let is_kind = |kind: &EntityTypeName| manifest.resource_kinds().any(|known| known == kind.basename());
-    fits_action(policy, &manifest.name, manifest.class)
-        && match policy.resource_constraint() {
-            // The schema has the resource types of each tool, and requests are checked against it.
-            ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => is_kind(&kind),
-            ResourceConstraint::Any | ResourceConstraint::In(_) | ResourceConstraint::Eq(_) => true,
-        }
 }
 
 /// The entity in the principal scope. A policy whose entity type no request contains is filed under

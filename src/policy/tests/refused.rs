@@ -2,7 +2,7 @@
 
 use super::{at, catalog, load, names, session, source, subject, try_load};
 use crate::auth::Role;
-use crate::policy::{Approved, Bundle, Counts, Question, Ruling, Session};
+use crate::policy::{Approved, Bundle, Counts, PolicyError, Question, Ruling, Session};
 use crate::types::limits;
 use crate::types::text::prefix;
 use proptest::prelude::*;
@@ -103,7 +103,7 @@ fn what_would_exhaust_the_stack_is_refused() {
         chain(100, " && "),
         format!("{}true{}", "if true then ".repeat(40), " else false".repeat(40)),
         format!("{one} // {}\n", "(".repeat(5_000)),
-        format!("context.input.version == \"{}\"", "(".repeat(5_000)),
+        format!("context.input.version != \"{}\"", "(".repeat(5_000)),
     ] {
         // Without optimisation, Cedar's parser needs more than the stack of a test.
         let big = std::thread::Builder::new().stack_size(16 << 20);
@@ -309,7 +309,7 @@ proptest! {
     #![proptest_config(crate::types::laws::cases(160))]
 
     /// A rule that loads never overflows, whatever the numbers; and a rule without arithmetic
-    /// loads.
+    /// loads, unless it can never apply.
     #[test]
     fn no_rule_that_loads_can_overflow(
         sum in sums(), than in sums(), lines in prop_oneof![Just(i64::MIN), Just(i64::MAX), any::<i64>()],
@@ -321,8 +321,10 @@ proptest! {
         let has_sign = [" + ", " - ", " * ", "-("].iter().any(|sign| text.contains(sign));
         match try_load(&text) {
             Err(errors) => {
-                prop_assert!(has_sign, "{}", text);
-                prop_assert!(errors.iter().all(|e| e.line == Some(4) && e.reason.contains("may overflow")), "{:?}", errors);
+                let is_dead = |e: &PolicyError| e.reason.contains("is never true") || e.reason.contains("never applies");
+                prop_assert!(has_sign || errors.iter().all(is_dead), "{}: {:?}", text, errors);
+                let says = |e: &PolicyError| e.line == Some(4) && (e.reason.contains("may overflow") || is_dead(e));
+                prop_assert!(errors.iter().all(says), "{:?}", errors);
             }
             Ok(bundle) => {
                 let session = Session { risk, calls_used: risk, ..session(catalog()) };

@@ -1,16 +1,16 @@
 //! What holds in a request for which some comparisons are true and others false.
 
-use super::world::World;
+use super::world::ActionWorld;
 use cedar_policy_core::ast::{BinaryOp, EntityUID, Expr, ExprKind, Literal, Pattern, Var};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of the terms, by their text.
 #[derive(Clone, Default)]
-pub(super) struct Facts(BTreeMap<String, Known>);
+pub(super) struct TermFacts(BTreeMap<String, TermFact>);
 
 /// What is known of one term.
 #[derive(Clone)]
-struct Known {
+struct TermFact {
     /// The words that it can be; `None` for any.
     words: Option<BTreeSet<String>>,
     excluded: BTreeSet<String>,
@@ -20,14 +20,14 @@ struct Known {
     truth: Option<bool>,
 }
 
-impl Default for Known {
+impl Default for TermFact {
     fn default() -> Self {
         let (words, excluded, patterns) = (None, BTreeSet::new(), Vec::new());
         Self { words, excluded, patterns, low: i64::MIN, high: i64::MAX, truth: None }
     }
 }
 
-impl Known {
+impl TermFact {
     fn is_possible(&self) -> bool {
         let fits = |word: &String| {
             !self.excluded.contains(word)
@@ -40,15 +40,15 @@ impl Known {
 /// The requests in which an atom is read, and the name of a term in the facts: the same terms of
 /// two requests have different names if their values differ.
 #[derive(Clone, Copy)]
-pub(super) struct Reading<'a> {
-    pub(super) world: World<'a>,
+pub(super) struct ReadIn<'a> {
+    pub(super) world: ActionWorld<'a>,
     pub(super) name: fn(&Expr) -> String,
 }
 
-impl Facts {
+impl TermFacts {
     /// Adds that `atom` is true, or false. Returns false if that cannot be, given the others.
-    /// Of an atom that is not understood, only its text is compared.
-    pub(super) fn assume(&mut self, at: Reading<'_>, atom: &Expr, holds: bool) -> bool {
+    /// If an atom is not understood, only its text is compared.
+    pub(super) fn assume(&mut self, at: ReadIn<'_>, atom: &Expr, holds: bool) -> bool {
         let can_be = match atom.expr_kind() {
             ExprKind::Lit(Literal::Bool(value)) => return *value == holds,
             ExprKind::BinaryApp { op, arg1, arg2 } => match op {
@@ -92,14 +92,14 @@ impl Facts {
         before.is_none_or(|before| before == holds)
     }
 
-    fn known(&mut self, at: Reading<'_>, term: &Expr) -> &mut Known {
+    fn known(&mut self, at: ReadIn<'_>, term: &Expr) -> &mut TermFact {
         self.0.entry((at.name)(term)).or_insert_with(|| {
             let (low, high) = at.world.bounds(term);
-            Known { words: at.world.words(term), low, high, ..Known::default() }
+            TermFact { words: at.world.words(term), low, high, ..TermFact::default() }
         })
     }
 
-    fn equal(&mut self, at: Reading<'_>, left: &Expr, right: &Expr, holds: bool) -> bool {
+    fn equal(&mut self, at: ReadIn<'_>, left: &Expr, right: &Expr, holds: bool) -> bool {
         let name = |term: &Expr| (at.name)(term);
         let (term, literal) = match (left.expr_kind(), right.expr_kind()) {
             (ExprKind::Lit(one), ExprKind::Lit(other)) => return (one == other) == holds,
@@ -125,7 +125,7 @@ impl Facts {
         }
     }
 
-    fn number_is(&mut self, at: Reading<'_>, term: &Expr, number: i64, holds: bool) -> bool {
+    fn number_is(&mut self, at: ReadIn<'_>, term: &Expr, number: i64, holds: bool) -> bool {
         let known = self.known(at, term);
         if holds {
             (known.low, known.high) = (known.low.max(number), known.high.min(number));
@@ -140,7 +140,7 @@ impl Facts {
     }
 
     /// `term` is one of `words`, or none of them.
-    fn word_is(&mut self, at: Reading<'_>, term: &Expr, words: &[&str], holds: bool) -> bool {
+    fn word_is(&mut self, at: ReadIn<'_>, term: &Expr, words: &[&str], holds: bool) -> bool {
         let fitting = words.iter().filter(|word| at.world.fits(term, word));
         let fitting: BTreeSet<String> = fitting.map(|word| (*word).to_owned()).collect();
         let known = self.known(at, term);
@@ -156,7 +156,7 @@ impl Facts {
     }
 
     /// `left < right`, or `left <= right` unless it is strict.
-    fn less(&mut self, at: Reading<'_>, left: &Expr, right: &Expr, is_strict: bool) -> bool {
+    fn less(&mut self, at: ReadIn<'_>, left: &Expr, right: &Expr, is_strict: bool) -> bool {
         let step = i64::from(is_strict);
         match (number(left), number(right)) {
             (Some(left), Some(right)) => left < right || (!is_strict && left == right),
@@ -176,7 +176,7 @@ impl Facts {
             (None, None) => {
                 let (left, right) = ((at.name)(left), (at.name)(right));
                 let (sign, opposite) = if is_strict { ("<", "<=") } else { ("<=", "<") };
-                let is_denied = |known: &Known| known.truth == Some(true);
+                let is_denied = |known: &TermFact| known.truth == Some(true);
                 let denied = self.0.get(&format!("{right} {opposite} {left}")).is_some_and(is_denied);
                 !denied && self.truth(format!("{left} {sign} {right}"), true)
             }
@@ -185,7 +185,7 @@ impl Facts {
 }
 
 /// Whether a variable can be in, or outside, the entities that `of` names.
-fn can_be_in(world: World<'_>, term: &Expr, of: &Expr, holds: bool) -> bool {
+fn can_be_in(world: ActionWorld<'_>, term: &Expr, of: &Expr, holds: bool) -> bool {
     let (ExprKind::Var(var), Some(ids)) = (term.expr_kind(), entities_of(of)) else { return true };
     match var {
         Var::Action => {
@@ -204,7 +204,7 @@ fn can_be_in(world: World<'_>, term: &Expr, of: &Expr, holds: bool) -> bool {
     }
 }
 
-fn can_equal(world: World<'_>, var: Var, id: &EntityUID) -> bool {
+fn can_equal(world: ActionWorld<'_>, var: Var, id: &EntityUID) -> bool {
     match var {
         Var::Action => world.is_action(id.eid().as_ref(), false),
         Var::Resource => world.can_have(&kind_of(id), id.eid().as_ref()),

@@ -4,9 +4,9 @@
 //! comparisons exclude each other, or if one excludes what the schema of the tools, the manifest or
 //! PAR itself allows. In doubt a way is possible: a rule is only called dead if it is.
 
-use super::facts::{Facts, Reading, entities_of, kind_of};
+use super::facts::{ReadIn, TermFacts, entities_of, kind_of};
 use super::finding::{LintFinding, LintPlace, offset};
-use super::world::World;
+use super::world::ActionWorld;
 use crate::policy::load::annotations::asks;
 use crate::tools::Catalog;
 use crate::types::{nearest, text};
@@ -22,7 +22,7 @@ const SHOWN_BYTES_MAX: usize = 120;
 
 /// What is never true in `policy`, or why the policy never applies.
 pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintFinding> {
-    let worlds = World::all_of(policy, catalog);
+    let worlds = ActionWorld::all_of(policy, catalog);
     let worlds = worlds.as_slice();
     let tree: &ast::Policy = policy.as_ref();
     let whole = tree.condition();
@@ -40,7 +40,7 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
     }
     if !worlds.is_empty() && worlds.iter().all(|world| !can_hold(*world, &[(&whole, true)])) {
         found.push(LintFinding {
-            at: LintPlace::Offset(tree.non_scope_constraints().and_then(offset)),
+            at: LintPlace::Offset(tree.non_scope_constraints().and_then(first_offset)),
             reason: "the rule never applies: its conditions exclude each other".to_owned(),
             mend: "no request makes all of them true: `par policy explain` shows each for one call"
                 .to_owned(),
@@ -54,7 +54,7 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
 /// Comparisons of `policy` that hold for every request that gets to them, and a condition that
 /// always holds: the rule says more than it does. Not a fault.
 pub(in crate::policy) fn constants(policy: &Policy, catalog: &Catalog) -> Vec<LintFinding> {
-    let worlds = World::all_of(policy, catalog);
+    let worlds = ActionWorld::all_of(policy, catalog);
     let worlds = worlds.as_slice();
     let tree: &ast::Policy = policy.as_ref();
     let Some(condition) = tree.non_scope_constraints().filter(|_| !worlds.is_empty()) else {
@@ -78,18 +78,18 @@ pub(in crate::policy) fn constants(policy: &Policy, catalog: &Catalog) -> Vec<Li
 }
 
 /// Whether a request makes every part true, or false where it says so.
-fn can_hold(world: World<'_>, parts: &[(&Expr, bool)]) -> bool {
+fn can_hold(world: ActionWorld<'_>, parts: &[(&Expr, bool)]) -> bool {
     let name = |term: &Expr| term.to_string();
-    let at = Reading { world, name };
+    let at = ReadIn { world, name };
     let parts = parts.iter().map(|(expr, holds)| (*expr, *holds, at)).collect();
-    search(parts, Facts::default(), &mut STEPS_MAX.clone())
+    search(parts, TermFacts::default(), &mut STEPS_MAX.clone())
 }
 
 /// One part of a condition: an expression, whether it holds, and how its terms are read.
-type Part<'a> = (&'a Expr, bool, Reading<'a>);
+type Part<'a> = (&'a Expr, bool, ReadIn<'a>);
 
 /// Whether all parts can be as they say.
-fn search(mut parts: Vec<Part<'_>>, mut facts: Facts, steps: &mut usize) -> bool {
+fn search(mut parts: Vec<Part<'_>>, mut facts: TermFacts, steps: &mut usize) -> bool {
     while let Some((expr, holds, at)) = parts.pop() {
         let Some(left) = steps.checked_sub(1) else { return true };
         *steps = left;
@@ -142,8 +142,8 @@ fn collect<'a>(expr: &'a Expr, holds: bool, into: &mut Vec<(&'a Expr, bool)>) {
     }
 }
 
-/// Whether the author compares something with a value. A test that tells tools apart is none: it
-/// may well have one outcome for the tools that are there.
+/// Whether the author compares something with a value. A test that tells tools apart does not
+/// count: it may well have one outcome for the tools that are there.
 fn is_comparison(expr: &Expr) -> bool {
     let is_action = |expr: &Expr| matches!(expr.expr_kind(), ExprKind::Var(Var::Action));
     match expr.expr_kind() {
@@ -160,7 +160,7 @@ fn is_comparison(expr: &Expr) -> bool {
 }
 
 /// A comparison that is never true, with what would be.
-fn never(atom: &Expr, holds: bool, worlds: &[World<'_>]) -> LintFinding {
+fn never(atom: &Expr, holds: bool, worlds: &[ActionWorld<'_>]) -> LintFinding {
     let (term, other) = match atom.expr_kind() {
         ExprKind::BinaryApp { op: BinaryOp::Contains, arg1, arg2 } => match arg1.expr_kind() {
             ExprKind::Set(_) => (&**arg2, &**arg1),
@@ -173,7 +173,7 @@ fn never(atom: &Expr, holds: bool, worlds: &[World<'_>]) -> LintFinding {
         ExprKind::Like { expr, .. } => (&**expr, &**expr),
         _ => (atom, atom),
     };
-    let words = |world: &World<'_>| world.words(term).or_else(|| world.items(term)).unwrap_or_default();
+    let words = |world: &ActionWorld<'_>| world.words(term).or_else(|| world.items(term)).unwrap_or_default();
     let ids = entities_of(other).unwrap_or_default();
     let known: BTreeSet<String> = match ids.first() {
         Some(id) => worlds.iter().flat_map(|world| world.ids(&kind_of(id))).collect(),
@@ -198,11 +198,17 @@ fn never(atom: &Expr, holds: bool, worlds: &[World<'_>]) -> LintFinding {
         _ => "`par tool show TOOL` shows the arguments and the resource of a tool, and what they can be"
             .to_owned(),
     };
-    LintFinding {
-        at: LintPlace::Offset(offset(atom)),
-        reason: format!("{} is never true", shown(atom, holds)),
-        mend,
-    }
+    // What the scope of a rule compares has no offset.
+    let at = match (offset(atom), ids.first()) {
+        (None, Some(id)) => LintPlace::Near(id.to_string()),
+        (at, _) => LintPlace::Offset(at),
+    };
+    LintFinding { at, reason: format!("{} is never true", shown(atom, holds)), mend }
+}
+
+/// Several clauses are one expression that is written nowhere.
+fn first_offset(condition: &Expr) -> Option<usize> {
+    offset(condition).or_else(|| condition.subexpressions().find_map(offset))
 }
 
 fn shown(atom: &Expr, holds: bool) -> String {
@@ -218,17 +224,17 @@ fn shown(atom: &Expr, holds: bool) -> String {
 }
 
 /// An annotation that asks a person about calls that no answer lets through.
-fn useless_gate(policy: &Policy, whole: &Expr, worlds: &[World<'_>]) -> Option<LintFinding> {
+fn useless_gate(policy: &Policy, whole: &Expr, worlds: &[ActionWorld<'_>]) -> Option<LintFinding> {
     if policy.effect() == Effect::Permit || !asks(policy) || !worlds.iter().any(|world| world.is_tool()) {
         return None;
     }
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let answer = if name == "require_approval" { "approved" } else { "no" };
-    let lifts = |world: &World<'_>| {
+    let lifts = |world: &ActionWorld<'_>| {
         // The same call before the answer and after it: only what the answer changes differs.
-        let before = Reading { world: *world, name: |term| renamed(term, "no") };
-        let after = Reading { world: *world, name: |term| renamed(term, "yes") };
+        let before = ReadIn { world: *world, name: |term| renamed(term, "no") };
+        let after = ReadIn { world: *world, name: |term| renamed(term, "yes") };
         // Who confirms may also approve.
         let (no, yes) = (approved_is("no"), approved_is(answer));
         let parts = vec![
@@ -237,7 +243,7 @@ fn useless_gate(policy: &Policy, whole: &Expr, worlds: &[World<'_>]) -> Option<L
             (whole, true, before),
             (&no, true, before),
         ];
-        search(parts, Facts::default(), &mut STEPS_MAX.clone())
+        search(parts, TermFacts::default(), &mut STEPS_MAX.clone())
     };
     (!worlds.iter().filter(|world| world.is_tool()).any(lifts)).then(|| LintFinding {
         at: LintPlace::Near(format!("@{name}")),

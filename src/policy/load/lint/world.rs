@@ -1,7 +1,7 @@
 //! What the terms of a condition can be, in the requests about one action.
 
 use crate::policy::ask::{self, fits_ask};
-use crate::policy::load::slice::is_for;
+use crate::policy::load::scope::is_for;
 use crate::policy::power::{GROUP, Power, fits_power};
 use crate::policy::uses::Via;
 use crate::tools::{Catalog, HostForm, IdKind, Manifest, ResourceSpec};
@@ -14,13 +14,13 @@ use std::collections::BTreeSet;
 
 /// The requests about one action: calls of a tool, uses of a power, or requests to models.
 #[derive(Clone, Copy)]
-pub(super) enum World<'a> {
+pub(super) enum ActionWorld<'a> {
     Tool(&'a Manifest),
     Power(Power),
     Model,
 }
 
-impl<'a> World<'a> {
+impl<'a> ActionWorld<'a> {
     /// Those whose action and resource type the scope of `policy` can match.
     pub(super) fn all_of(policy: &Policy, catalog: &'a Catalog) -> Vec<Self> {
         let tools = catalog.manifests().filter(|manifest| is_for(policy, manifest)).map(|m| Self::Tool(m));
@@ -101,7 +101,7 @@ impl<'a> World<'a> {
                     .length_of(name)
                     .map_or(any, |schema| bound(schema, "minItems", "maxItems", (0, i64::MAX))),
             },
-            // Of an argument that is seen by its length and its digest.
+            // An argument that is seen by its length and its digest.
             ["context", "input", _, "length"] => (0, i64::MAX),
             _ => any,
         }

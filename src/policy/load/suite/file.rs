@@ -159,8 +159,8 @@ const BLOCKS: [&str; 5] = ["[[case]]", "[[use]]", "[[ask]]", "[[offered]]", "[gr
 /// Blocks of a file that are looked at one by one, at most.
 const BLOCKS_MAX: usize = 500;
 
-/// What is wrong with a file that cannot be read, block by block. A fault that no block has alone is
-/// the file's, and is `first`.
+/// What is wrong with a file that cannot be read, block by block. A fault that no block has alone
+/// is the file's, and is `first`.
 fn by_block(source: &SourceFile, first: &toml::de::Error) -> Vec<PolicyError> {
     let text = source.text.as_str();
     let mut starts = vec![0];

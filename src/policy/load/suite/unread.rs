@@ -9,7 +9,7 @@ use toml::Table;
 /// Faults of one block that are reported, at most.
 const FAULTS_MAX: usize = 16;
 
-/// A value for each key that a block may lack, of its type.
+/// A value for each key that may be missing from a block, of its type.
 const VALUES: [(&str, &str); 7] = [
     ("name", "\"\""),
     ("role", "\"viewer\""),
@@ -44,7 +44,7 @@ pub(super) fn read<T>(
         faults.push((at, error.message().to_owned()));
         let repaired = match missing(error.message()) {
             Some(name) => with_key(&text, start, name),
-            None => without_line(&text, start, at),
+            None => without_line(&text, start, at, error.message()),
         };
         match repaired.filter(|_| faults.len() < FAULTS_MAX) {
             Some(repaired) => text = repaired,
@@ -67,7 +67,7 @@ fn with_key(text: &str, start: usize, name: &str) -> Option<String> {
 }
 
 /// The text without the line at `at`, if it is one whole setting of the block.
-fn without_line(text: &str, start: usize, at: usize) -> Option<String> {
+fn without_line(text: &str, start: usize, at: usize, message: &str) -> Option<String> {
     let (before, after) = text.split_at_checked(at)?;
     let from = before.rfind('\n').map_or(0, |end| end + 1);
     let to = at + after.find('\n').unwrap_or(after.len());
@@ -75,7 +75,9 @@ fn without_line(text: &str, start: usize, at: usize) -> Option<String> {
     let setting = line.parse::<Table>().ok()?;
     let name = setting.keys().next()?;
     let repaired = format!("{}{}{}", text.get(..from)?, " ".repeat(line.len()), text.get(to..)?);
-    // A key with a wrong type is not missing too.
-    let repaired = with_key(&repaired, start, name).unwrap_or(repaired);
+    // A known key with a wrong type is not missing too.
+    let is_known = !message.starts_with("unknown field");
+    let with_value = is_known.then(|| with_key(&repaired, start, name)).flatten();
+    let repaired = with_value.unwrap_or(repaired);
     repaired.parse::<Table>().is_ok().then_some(repaired)
 }
