@@ -40,7 +40,7 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
     }
     if !worlds.is_empty() && worlds.iter().all(|world| !can_hold(*world, &[(&whole, true)])) {
         found.push(LintFinding {
-            at: LintPlace::Offset(tree.non_scope_constraints().and_then(first_offset)),
+            at: LintPlace::Offset(condition_offset(tree)),
             reason: "the rule never applies: its conditions exclude each other".to_owned(),
             mend: "no request makes all of them true: `par policy explain` shows each for one call"
                 .to_owned(),
@@ -206,9 +206,12 @@ fn never(atom: &Expr, holds: bool, worlds: &[ActionWorld<'_>]) -> LintFinding {
     LintFinding { at, reason: format!("{} is never true", shown(atom, holds)), mend }
 }
 
-/// Several clauses are one expression that is written nowhere.
-fn first_offset(condition: &Expr) -> Option<usize> {
-    offset(condition).or_else(|| condition.subexpressions().find_map(offset))
+/// Where the conditions of a policy begin. Several clauses are one expression, which has the place
+/// of the whole policy.
+fn condition_offset(policy: &ast::Policy) -> Option<usize> {
+    let start = policy.loc().map(|loc| loc.span.offset());
+    let parts = policy.non_scope_constraints()?.subexpressions();
+    parts.filter_map(offset).filter(|at| Some(*at) > start).min()
 }
 
 fn shown(atom: &Expr, holds: bool) -> String {
