@@ -143,7 +143,7 @@ impl Reloader {
         Self { gate, launcher, home, model_keys, shown, turn: Arc::default() }
     }
 
-    /// Reloads tools, scripts, policies, groups, bounds on open approvals, named secrets and keys of
+    /// Reloads tools, scripts, policies, groups, bounds on approvals, named secrets and keys of
     /// models, starts a new launcher that tests itself, records what comes into force, and puts all
     /// of it in force at once. Calls under way end in the old launcher; those that are not decided
     /// yet are denied and may be asked again. On an error nothing changes.

@@ -32,7 +32,7 @@ pub(super) fn print(stored: &Stored, source: &EntrySource<'_>, before: Option<&s
     match given(stored) {
         // A person's reason is shown once, and whole.
         Some((what, reason)) => {
-            lines.put("what", &format!("{} {what}", header.str("tool").unwrap_or_default()).trim());
+            lines.put("what", format!("{} {what}", header.str("tool").unwrap_or_default()).trim());
             lines.put("reason", &reason);
         }
         None => lines.put("what", &about(stored, source)?),

@@ -21,7 +21,7 @@ pub(in crate::cli) struct NewTool {
     #[arg(long, value_name = "PATH")]
     program: String,
     /// One argument of the program, in order; `{name}` is an argument of the call, `{name:integer}`
-    /// a number, `{name:path}` the file or folder that the call is about, `{name:string}` other text
+    /// a number, `{name:path}` what the call is about, `{name:string}` a text that is not a path
     #[arg(long = "arg", value_name = "WORD", allow_hyphen_values = true)]
     args: Vec<String>,
     /// Folder or file that the tool may read: an absolute path, or `@` and a name of `[paths]`

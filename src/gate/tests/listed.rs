@@ -7,6 +7,7 @@ use crate::auth::{self, Role};
 use crate::gate::{Answer, AnswerError, Approval, ApprovalsAsked, Outcome, State};
 use crate::ledger::Kind;
 use crate::policy::Door;
+use crate::store;
 use crate::types::ApprovalId;
 use crate::types::RefusalClass;
 
@@ -104,7 +105,7 @@ async fn an_edited_row_shows_nothing_that_the_entries_do_not() {
         let all = tokio::task::block_in_place(|| scanned(&bench));
         let own = all[0].requester.principal.clone();
         let files = crate::ledger::Files::below(bench.data.path());
-        let edited = rusqlite::Connection::open(files.state()).expect("open");
+        let edited = store::open_writer(&files.state(), store::Database::State).expect("open");
         assert!(edited.execute(change, []).expect("edited") > 0);
         let asked = ApprovalsAsked { state, ..ApprovalsAsked::default() };
         let sees = |name: &str| name != own || state.is_some();

@@ -23,8 +23,8 @@ const LOOK_US: u64 = 1_000_000;
 
 /// Returns a page of approvals in the order of their requests, or with `order=newest` the newest
 /// first; only those in `state` and of `requester`, a name such as `key:Ab3dEf9h`. `next` is the
-/// `after` of the next page, and null on the last one. With `Accept: text/event-stream` it sends the
-/// pending ones, then every new one and every change.
+/// `after` of the next page, and null on the last one. With `Accept: text/event-stream` it sends
+/// the pending ones, then every new one and every change.
 pub(in crate::http) async fn list(
     State(app): State<App>,
     Extension(streams): Extension<Streams>,

@@ -74,9 +74,7 @@ impl TermFacts {
                 known.is_possible()
             }
             ExprKind::Is { expr, entity_type } => match expr.expr_kind() {
-                ExprKind::Var(var) => {
-                    !holds || at.world.can_be(*var, &entity_type.name().basename().to_string())
-                }
+                ExprKind::Var(var) => !holds || at.world.can_be(*var, entity_type.name().basename().as_ref()),
                 _ => true,
             },
             ExprKind::HasAttr { expr, attr } if is_input(expr) => {
