@@ -82,7 +82,7 @@ impl Gate {
     }
 
     /// Checks a proposed call. A tool that is not offered gives the same error as an unknown one;
-    /// [`Gate::refuse`] then says why it is not.
+    /// [`Gate::refuse`] then says if the ceiling or what the run has read is the reason.
     pub fn validate(&self, context: &CallContext<'_>, proposed: ProposedCall) -> Result<ValidCall, Invalid> {
         let Rules { catalog, bundle } = self.rules();
         let may = |m: &Arc<Manifest>| bundle.may_offer(context.principal.subject(), context.session, m);
@@ -353,7 +353,7 @@ impl Gate {
     }
 }
 
-/// Why a loaded tool is not offered in a run.
+/// Why a tool that the caller may use is not offered in a run.
 #[derive(Clone, Copy, Debug)]
 enum Withheld {
     /// The run has read untrusted text.

@@ -7,6 +7,7 @@
 use super::requested::{ApprovalRow, ApprovalStanding, ROW, Requested, State, approval_row, refusal};
 use crate::ledger::{Header, Kind, ReadError, Reader};
 use rusqlite::Connection;
+use rusqlite::types::Value as Cell;
 
 /// Which requests a list has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,29 +31,31 @@ pub(super) fn rows_asked(
     now_us: u64,
     limit: usize,
 ) -> Result<Vec<ApprovalRow>, rusqlite::Error> {
-    let mut tests = vec![if asked.is_newest_first { "request_seq < ?1" } else { "request_seq > ?1" }];
-    // `?2` is in each text, so that the number of values is the same.
-    tests.push(match asked.state {
-        Some(State::Pending) => "state = 'pending' AND expires_us > ?2",
-        Some(State::Expired) => "(state = 'expired' OR (state = 'pending' AND expires_us <= ?2))",
-        Some(_) => "state = ?3 AND ?2 > 0",
-        None => "?2 > 0",
-    });
-    tests.push(if asked.requester.is_some() { "requester = ?4" } else { "?4 = ''" });
-    let order = if asked.is_newest_first { "DESC" } else { "ASC" };
-    let sql = format!(
-        "SELECT {ROW} FROM approval WHERE {} AND ?3 IS NOT NULL ORDER BY request_seq {order} LIMIT ?5",
-        tests.join(" AND ")
-    );
-    let first = if asked.is_newest_first { i64::MAX } else { -1 };
-    let after = asked.after.map_or(first, |after| i64::try_from(after).unwrap_or(i64::MAX));
-    let word = asked.state.map_or("", State::as_str);
-    let requester = asked.requester.as_deref().unwrap_or_default();
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let now = i64::try_from(now_us.max(1)).unwrap_or(i64::MAX);
+    let number = |number: u64| Cell::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let (order, side, first) = if asked.is_newest_first { ("DESC", "<", i64::MAX) } else { ("ASC", ">", -1) };
+    let mut tests = vec![format!("request_seq {side} ?")];
+    let mut values = vec![asked.after.map_or(Cell::Integer(first), number)];
+    match asked.state {
+        Some(State::Pending) => tests.push("state = 'pending' AND expires_us > ?".to_owned()),
+        Some(State::Expired) => {
+            tests.push("(state = 'expired' OR (state = 'pending' AND expires_us <= ?))".to_owned());
+        }
+        Some(_) => tests.push("state = ?".to_owned()),
+        None => {}
+    }
+    values.extend(asked.state.map(|state| match state {
+        State::Pending | State::Expired => number(now_us),
+        other => Cell::Text(other.as_str().to_owned()),
+    }));
+    if let Some(requester) = &asked.requester {
+        tests.push("requester = ?".to_owned());
+        values.push(Cell::Text(requester.clone()));
+    }
+    values.push(number(limit as u64));
+    let tests = tests.join(" AND ");
+    let sql = format!("SELECT {ROW} FROM approval WHERE {tests} ORDER BY request_seq {order} LIMIT ?");
     let mut found = state.prepare_cached(&sql)?;
-    let values = rusqlite::params![after, now, word, requester, limit];
-    found.query_map(values, approval_row)?.collect()
+    found.query_map(rusqlite::params_from_iter(values), approval_row)?.collect()
 }
 
 impl ApprovalRow {

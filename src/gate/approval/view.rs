@@ -170,11 +170,9 @@ impl Approval {
             let rows = ledger.state(|state| rows_asked(state, &asked, now_us, ROWS))?;
             for row in rows.iter().filter(|row| sees(&row.requester)) {
                 let Some(approval) = Self::of_row(ledger, &names, row)? else { continue };
-                // The row only says where to look, and the state may have changed meanwhile.
-                let of = approval.requester.principal.as_str();
-                let is_of = asked.requester.as_deref().is_none_or(|wanted| wanted == of);
-                let is_in = asked.state.is_none_or(|wanted| wanted == approval.state);
-                if !(is_of && is_in && sees(of)) {
+                // INVARIANT: the requester is that of the row, which was compared with the entry.
+                // The state may have changed meanwhile.
+                if asked.state.is_some_and(|wanted| approval.state != wanted) {
                     continue;
                 }
                 let size = approval.arguments.to_string().len() + approval.shown.to_string().len();

@@ -10,7 +10,7 @@
 //! * `decision`: deciding a call.
 //! * `parts`, `explain`, `nearest`: why a policy did not match.
 //! * `visibility`: which tools are offered.
-//! * `withheld`: which rule keeps a tool from being offered.
+//! * `withheld`: which rule takes a tool from a tainted run.
 //! * `power_decision`: deciding a use of a power.
 //! * `ask_decision`: deciding a request to a language model.
 //! * `replay`: repeating a decision from its record.

@@ -56,7 +56,7 @@ impl Bundle {
 }
 
 /// An entity of a scope, for people.
-pub(super) fn named(uid: &Uid) -> String {
+fn named(uid: &Uid) -> String {
     let Uid(kind, id) = uid;
     match *kind {
         "Role" => format!("the role `{id}`"),

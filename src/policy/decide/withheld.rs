@@ -1,6 +1,7 @@
-//! Which rule keeps a tool from being offered, and what would change that. For people only.
+//! Which rule takes a tool from a run that has read untrusted text, and what would change that. For
+//! people only.
 
-use super::nearest::{NearestPermit, named};
+use super::nearest::NearestPermit;
 use super::visibility::Offering;
 use crate::auth::Subject;
 use crate::policy::load::built_in;
@@ -16,8 +17,8 @@ use std::collections::HashSet;
 const BUILT_IN: &str = "built in";
 
 impl Bundle {
-    /// The rule because of which `manifest` is not offered: a `forbid` that matches every call, or
-    /// else the permit with the fewest scopes that do not match. `None` if there is neither.
+    /// The rule because of which `manifest`, which the caller may use, is not offered in a tainted
+    /// session: a `forbid` that matches every call, or else a permit that does not cover such runs.
     #[must_use]
     pub fn withheld_by(
         &self,
@@ -28,22 +29,11 @@ impl Bundle {
         let hidden = Offering::new(self, subject, session, &self.groups).hidden_by(manifest);
         let uids = build::principal_uids(subject, session, &self.groups);
         let uids: HashSet<&Uid> = uids.iter().collect();
-        let permits = self.offer_index.permits(&manifest.name);
         let is_mine = |one: &&PermitScope| one.principal.as_ref().is_none_or(|uid| uids.contains(uid));
-        let Some(policy) = hidden else {
-            let nearest = permits.iter().min_by_key(|one| u8::from(!is_mine(one)))?;
-            let why = match nearest.principal.as_ref().filter(|uid| !uids.contains(*uid)) {
-                Some(uid) => format!("is for {}", named(uid)),
-                None => "does not apply to this caller".to_owned(),
-            };
-            let (policy, origin) = (nearest.id.clone(), self.origin(&nearest.id));
-            return Some(NearestPermit { policy, origin, why });
-        };
-        let origin = self.origin(&policy).unwrap_or_else(|| BUILT_IN.to_owned());
-        let lifting = permits.iter().find(is_mine).filter(|_| policy == built_in::TAINTED);
-        let why = match lifting {
-            None => "forbids every call of this tool by this caller".to_owned(),
-            Some(permit) => {
+        let permit = self.offer_index.permits(&manifest.name).iter().find(is_mine);
+        let policy = hidden.or_else(|| permit.map(|permit| permit.id.clone()))?;
+        let why = match permit {
+            Some(permit) if policy == built_in::TAINTED => {
                 let at = self.origin(&permit.id).map_or_else(String::new, |at| format!(" ({at})"));
                 format!(
                     "takes it from a run that has read untrusted text; `@tainted(\"confirm\")` on {}{at} would let \
@@ -51,7 +41,9 @@ impl Bundle {
                     permit.id
                 )
             }
+            _ => "keeps it from a run that has read untrusted text".to_owned(),
         };
+        let origin = self.origin(&policy).unwrap_or_else(|| BUILT_IN.to_owned());
         Some(NearestPermit { policy, origin: Some(origin), why })
     }
 }

@@ -2,8 +2,7 @@
 //! is offered.
 
 use super::annotations::asks;
-use super::scope::is_for;
-use super::scope::{fits_action, fits_resource, is_of_all, looks_at_call};
+use super::scope::{fits_action, fits_resource, is_for, is_of_all, looks_at_call};
 use super::slice;
 use crate::policy::request::cedar::Uid;
 use crate::tools::{Catalog, Manifest, ResourceSpec};

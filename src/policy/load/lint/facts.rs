@@ -240,7 +240,7 @@ fn word(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The number of a literal, or of one after a minus sign.
+/// The number of a literal.
 fn number(expr: &Expr) -> Option<i64> {
     match expr.expr_kind() {
         ExprKind::Lit(Literal::Long(number)) => Some(*number),
