@@ -96,7 +96,7 @@ async fn a_list_by_the_index_is_what_a_scan_finds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edited_row_shows_nothing_that_the_entries_do_not() {
     for (change, state) in [
-        ("UPDATE approval SET requester = 'key:other'", None),
+        ("UPDATE approval SET requester = 'key:other' WHERE state = 'refused'", None),
         ("UPDATE approval SET state = 'pending'", Some(State::Pending)),
         ("UPDATE approval SET state = 'refused' WHERE state = 'granted'", Some(State::Refused)),
         ("UPDATE approval SET state = 'void', answer_seq = NULL", Some(State::Void)),
