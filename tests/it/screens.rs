@@ -1,10 +1,10 @@
 //! What people see on terminals of four widths, and what a pipe gets.
 
 use crate::support::{TestHome, text};
+use crate::terminal::next_chunk;
 use nix::pty::{Winsize, openpty};
 use regex::Regex;
 use std::fs::File;
-use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 const WIDTHS: [Option<u16>; 5] = [Some(40), Some(80), Some(120), Some(200), None];
@@ -29,14 +29,12 @@ fn seen(command: &mut Command, columns: Option<u16>) -> String {
         .spawn()
         .expect("par starts");
     command.stdout(Stdio::null());
-    let (mut master, mut seen, mut chunk) = (File::from(pty.master), Vec::new(), [0_u8; 4096]);
-    // A terminal whose other end is closed gives an error, not an end.
-    while let Ok(read) = master.read(&mut chunk)
-        && read > 0
-    {
-        seen.extend_from_slice(&chunk[..read]);
+    let (mut master, mut seen) = (File::from(pty.master), Vec::new());
+    while let Some(chunk) = next_chunk(&mut master) {
+        seen.extend(chunk);
     }
-    child.wait().expect("ends");
+    let status = child.wait().expect("ends");
+    assert!(status.code().is_some(), "{status}: {}", text(&seen));
     text(&seen).replace("\r\n", "\n")
 }
 

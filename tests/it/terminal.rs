@@ -2,10 +2,11 @@
 
 use crate::approval::People;
 use crate::support::{TestHome, text, until};
+use nix::errno::Errno;
 use nix::pty::{Winsize, openpty};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
@@ -37,18 +38,35 @@ pub(crate) fn on_terminal(home: &TestHome, args: &[&str], is_piped: bool, prompt
 /// All output on a terminal, with `keys` typed after the first `prompt`.
 fn typed(master: OwnedFd, prompt: &str, keys: &str) -> String {
     let mut master = File::from(master);
-    let (mut seen, mut chunk, mut left) = (Vec::new(), [0_u8; 4096], Some(keys));
-    // A terminal whose other end is closed gives an error, not an end.
-    while let Ok(read) = master.read(&mut chunk)
-        && read > 0
-    {
-        seen.extend_from_slice(&chunk[..read]);
+    let (mut seen, mut left) = (Vec::new(), Some(keys));
+    while let Some(chunk) = next_chunk(&mut master) {
+        seen.extend(chunk);
         if let Some(keys) = left.take_if(|_| text(&seen).contains(prompt)) {
             master.write_all(keys.as_bytes()).expect("typed");
         }
     }
     assert!(left.is_none(), "never asked: {}", text(&seen));
     text(&seen)
+}
+
+/// What is written next on a terminal; `None` once no command holds its other end: then a read gives
+/// an I/O error, not an end.
+pub(crate) fn next_chunk(master: &mut File) -> Option<Vec<u8>> {
+    let mut chunk = vec![0_u8; 4096];
+    loop {
+        match master.read(&mut chunk) {
+            Ok(read) => {
+                assert!(read > 0, "a terminal has no end of file");
+                chunk.truncate(read);
+                return Some(chunk);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(Errno::EIO as i32), "{error}");
+                return None;
+            }
+        }
+    }
 }
 
 /// What was typed before the card was there is discarded, even if it is the right answer.
@@ -89,12 +107,10 @@ fn a_long_card_is_shown_to_its_end_before_it_can_be_answered() {
         let mut command = home.command(args);
         let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("par starts");
         drop((command, pty.slave));
-        let (mut master, mut seen, mut chunk) = (File::from(pty.master), Vec::new(), [0_u8; 4096]);
+        let (mut master, mut seen) = (File::from(pty.master), Vec::new());
         let mut from = 0;
-        while let Ok(read) = master.read(&mut chunk)
-            && read > 0
-        {
-            seen.extend_from_slice(&chunk[..read]);
+        while let Some(chunk) = next_chunk(&mut master) {
+            seen.extend(chunk);
             let screen = text(&seen);
             let asked = answers.iter().find_map(|(prompt, keys)| {
                 screen.get(from..).filter(|new| new.contains(prompt)).map(|_| *keys)
@@ -104,7 +120,9 @@ fn a_long_card_is_shown_to_its_end_before_it_can_be_answered() {
                 master.write_all(keys.as_bytes()).expect("typed");
             }
         }
-        (child.wait().expect("ends").code(), text(&seen).replace("\r\n", "\n"))
+        let status = child.wait().expect("ends");
+        assert!(status.code().is_some(), "{status}: {}", text(&seen));
+        (status.code(), text(&seen).replace("\r\n", "\n"))
     };
     let more = "Enter shows more";
     let (code, screen) = run(&["approval", "approve", id], &[(more, "q\n")]);
@@ -124,9 +142,11 @@ fn a_long_card_is_shown_to_its_end_before_it_can_be_answered() {
 
     // `show` is short on a terminal, and has no digest to answer with; `--full` has.
     let card = open[0]["card"].as_str().expect("card");
-    let (_, short) = run(&["approval", "show", id], &[]);
+    let (code, short) = run(&["approval", "show", id], &[]);
+    assert_eq!(code, Some(0), "{short}");
     assert!(short.contains("are left out here") && !short.contains(card), "{short}");
-    let (_, full) = run(&["approval", "show", id, "--full"], &[]);
+    let (code, full) = run(&["approval", "show", id, "--full"], &[]);
+    assert_eq!(code, Some(0), "{full}");
     assert!(full.contains(card) && !full.contains("are left out here"), "{full}");
 
     let digits = format!("{}\n", home.card(id));

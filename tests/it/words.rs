@@ -5,10 +5,11 @@
 #![expect(clippy::disallowed_methods, reason = "tests listen as any client does")]
 
 use crate::support::{Server, TestHome, text, until};
+use crate::terminal::next_chunk;
 use nix::pty::openpty;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufBufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -343,11 +344,8 @@ impl Watched {
     fn read(&self) {
         let (mut master, seen) = (self.master.try_clone().expect("descriptor"), self.seen.clone());
         std::thread::spawn(move || {
-            let mut chunk = [0_u8; 4096];
-            while let Ok(read) = master.read(&mut chunk)
-                && read > 0
-            {
-                seen.lock().expect("screen").extend_from_slice(&chunk[..read]);
+            while let Some(chunk) = next_chunk(&mut master) {
+                seen.lock().expect("screen").extend(chunk);
             }
         });
     }
