@@ -45,7 +45,7 @@ INTEGERS = "seq wall_us mono_us payload_len ref".split()
 ALWAYS = "t log seq kind wall_us mono_us boot payload payload_len".split()
 # Kinds whose payloads are never erased.
 KEPT = """genesis start context.trim config.load policy.load policy.refuse tools.load key.create key.revoke key.epoch approval.request
-    approval.grant approval.refuse run.cancel halt.set halt.lift anchor export redaction segment.seal payload.drop ledger.damage
+    approval.grant approval.refuse run.cancel session.end halt.set halt.lift anchor export redaction segment.seal payload.drop ledger.damage
     recovery stop""".split()
 HEX64 = re.compile(r"[0-9a-f]{64}")
 
@@ -800,17 +800,28 @@ def all_entries(folder, scratch):
             db.close()
 
 
+# What a model reads of a call that did not run before its run ended.
+NOT_RUN = '{"error":"the run ended before this call ran","status":"not_run"}'
+
+
 class Run:
     """What a model has read in a run so far."""
 
-    def __init__(self, request, system):
+    def __init__(self, request, system, earlier):
         self.tools, self.system, self.message = request["tools"], system, request["message"]
         if "response_schema" in request:
             schema = request["response_schema"]
             self.message += f"\n\n{schema['words']}\n\n{schema['schema']}"
         if "runbook" in request:
             self.system += f"\n\n{request['runbook']['words']}\n\n{request['runbook']['text']}"
-        self.replies, self.calls, self.results, self.left_out = [], [], {}, set()
+        self.replies, self.calls, self.results = [], [], {}
+        # The earlier runs of its session, all that is left out in it, and how this run ended.
+        self.earlier, self.left_out = earlier, earlier[-1].left_out if earlier else set()
+        self.last, self.status, self.erased, self.refused = None, None, None, set()
+
+    def is_whole(self):
+        """Returns whether nothing of the session was erased: it may have been sent before that."""
+        return all(run.erased is None for run in self.earlier)
 
     def told(self, decision):
         """Returns the text for the model about a call, given its decision."""
@@ -839,6 +850,24 @@ class Run:
 
     def messages(self, sent):
         yield {"role": "system", "content": self.system}
+        for run in self.earlier:
+            yield from run.history(sent)
+        yield from self.own(sent)
+
+    def history(self, sent):
+        """Yields what later runs of the session read of this one."""
+        if self.erased is not None:
+            yield {"role": "user", "content": f"[erased, entry {self.erased}]"}
+            return
+        yield from self.own(sent)
+        if self.last is not None:
+            refusal = self.last.get("stop_text") if self.last["stop"] == "refusal" else None
+            yield {"role": "assistant", "content": self.last.get("text", refusal)}
+        else:
+            line = f"[PAR: the run ended here without an answer: {self.status}]"
+            yield {"role": "user", "content": line}
+
+    def own(self, sent):
         yield {"role": "user", "content": self.message}
         decisions = iter(self.calls)
         for reply in self.replies:
@@ -862,7 +891,12 @@ class Run:
             if repair(reply):
                 yield {"role": "user", "content": repair(reply)}
             for call in reply["calls"]:
-                yield {"role": "tool", "tool_call_id": call["id"], "content": self.told(next(decisions))}
+                decision = next(decisions, None)
+                is_open = decision is None or decision[0]["decision"] == "needs_approval"
+                if is_open and (self.status is None or decision and decision[0]["call"] in self.refused):
+                    raise KeyError("a call without an outcome, or one that a person refused")
+                text = NOT_RUN if is_open else self.told(decision)
+                yield {"role": "tool", "tool_call_id": call["id"], "content": text}
 
 
 def repair(reply):
@@ -905,20 +939,28 @@ def body(run, sent, described):
 def requests(folder):
     """Builds each request on the wire `openai` again, and compares its digest with the recorded one."""
     built, not_built, other_wires, other = 0, 0, 0, []
-    system, described, runs = None, {}, {}
+    system, described, runs, sessions = None, {}, {}, {}
     with tempfile.TemporaryDirectory() as scratch:
         for header, payload in all_entries(folder, scratch):
             kind, run = header["kind"], runs.get(header.get("run"))
-            if payload is None:
+            if payload is None and kind == "run.request":
+                known = sessions.setdefault(header["session"], [])
+                known.append(Run({"tools": [], "message": ""}, "", list(known)))
+                known[-1].erased = header["seq"]
+            elif payload is None:
                 # From here on the run cannot be built again.
-                runs.pop(header.get("run"), None)
+                gone = runs.pop(header.get("run"), None)
+                if gone is not None and kind in ("model.reply", "call.decision", "call.result"):
+                    gone.erased = header["seq"]
             elif kind == "config.load":
                 system = payload.get("system")
             elif kind == "tools.load":
                 described[header["policy"]] = {tool["name"]: tool for tool in payload["tools"]}
             elif kind == "run.request" and payload.get("system_sha256"):
                 if system is not None and sha256(system.encode()).hex() == payload["system_sha256"]:
-                    runs[header["run"]] = Run(payload, system)
+                    known = sessions.setdefault(header["session"], [])
+                    known.append(Run(payload, system, list(known)))
+                    runs[header["run"]] = known[-1]
             elif kind in ("model.reply", "model.error") and "sent" in payload:
                 if run is not None:
                     run.tools = payload.get("tools", run.tools)
@@ -927,14 +969,25 @@ def requests(folder):
                         other_wires += 1
                     else:
                         bytes_ = body(run, payload["sent"], described[payload["sent"]["tools_policy"]])
+                        is_same = sha256(bytes_).hex() == payload["request_sha256"]
+                        if not is_same and not run.is_whole():
+                            raise KeyError("it may have been sent before the erasure")
                         built += 1
-                        if sha256(bytes_).hex() != payload["request_sha256"]:
+                        if not is_same:
                             other.append(header["seq"])
                 except (KeyError, AttributeError, StopIteration, RuntimeError):
                     not_built += 1
                 # Another one without calls is the last, or there was no room for it.
                 if run is not None and (payload.get("calls") or repair(payload)):
                     run.replies.append(payload)
+                    run.last = None
+                elif run is not None and kind == "model.reply":
+                    is_said = payload.get("text", "").strip() or payload["stop"] == "refusal"
+                    run.last = payload if is_said and payload["stop"] not in ("truncated", "cut") else None
+            elif run is not None and kind == "run.reply":
+                run.status = header["status"]
+            elif run is not None and kind == "approval.refuse":
+                run.refused.add(header["call"])
             elif run is not None and kind == "context.trim":
                 run.left_out.update(payload["left_out"])
             elif run is not None and kind == "call.decision":

@@ -2,8 +2,8 @@
 
 use super::answer::SchemaFault;
 use crate::gate::StopInForce;
-use crate::ledger::AppendError;
 use crate::ledger::payload::RunReplyPayload;
+use crate::ledger::{AppendError, ReadError};
 use crate::tools::Manifest;
 use crate::types::{Ceiling, RunId, SessionId, limits, text};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -21,7 +21,7 @@ pub use crate::types::RunStatus;
 pub struct RunRequest {
     /// The message of the person or script.
     pub message: String,
-    /// The conversation to continue. Not supported yet.
+    /// The session to go on with; null and absent: a new one.
     #[serde(default)]
     pub session: Option<String>,
     /// An agent other than the default. Not supported yet.
@@ -326,6 +326,9 @@ pub enum RunError {
         /// Time until the key may run again, in seconds.
         retry_after_s: u64,
     },
+    /// The session does not go on.
+    #[error(transparent)]
+    Session(SessionRefusal),
     /// A person halted PAR, or what the caller asks for.
     #[error("{0}; `par halt list` shows it, and `par halt lift` ends it")]
     Halted(Box<StopInForce>),
@@ -335,6 +338,63 @@ pub enum RunError {
     /// The ledger cannot be written. Nothing runs, and no result is returned.
     #[error("{0}")]
     Ledger(String),
+}
+
+/// Why a session does not go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionRefusal {
+    /// No session of the caller has this id.
+    #[error("no session of this caller has this id: `par sessions list` shows those that it has")]
+    Unknown,
+    /// Another request is beginning a run in it or is ending it.
+    #[error("another request of this session is under way: send this one again when that has ended")]
+    Entered,
+    /// A run of it has not ended.
+    #[error(
+        "the run {run} of this session is {}: a session has one run at a time; {}", status.as_str(),
+        if *status == RunStatus::Waiting {
+            "it waits for a person, see `par approval list`, or cancel it"
+        } else {
+            "wait for its end, or cancel it"
+        }
+    )]
+    Busy {
+        /// The run.
+        run: RunId,
+        /// Its status.
+        status: RunStatus,
+    },
+    /// It was ended.
+    #[error("the session was ended by entry {entry}: send the message without a session, which begins one")]
+    Ended {
+        /// Its `session.end`.
+        entry: u64,
+    },
+    /// Its newest run ended too long ago.
+    #[error(
+        "the session ended by itself, {} days after its newest run: send the message without a session,          which begins one", limits::SESSION_IDLE_MS / 86_400_000
+    )]
+    Idle,
+    /// It has the largest number of runs.
+    #[error("the session has {} runs, the largest number: begin a new one", limits::SESSION_RUNS_MAX)]
+    Full,
+    /// What it has read may not be read under the rules of now.
+    #[error(
+        "the session has read entry {entry}, which the rules of now do not let this caller read, so it          does not go on: send the message without a session, which begins one"
+    )]
+    Withheld {
+        /// The `call.result`.
+        entry: u64,
+    },
+}
+
+impl From<ReadError> for RunError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Damaged(..) => Self::Damaged(error.to_string()),
+            other => Self::Ledger(other.to_string()),
+        }
+    }
 }
 
 impl From<AppendError> for RunError {

@@ -2,6 +2,7 @@
 
 use super::answer::AnswerSchema;
 use super::api::{RunError, RunReply, RunRequest, ToolView};
+use super::sessions::EnteredSession;
 use super::shared::Agent;
 use super::views::{RunListError, RunQuery, RunsPage};
 use super::{resume, run, views};
@@ -10,7 +11,7 @@ use crate::gate::{Approval, RecoverError, Sight};
 use crate::ledger::{AppendError, Index, ReadError};
 use crate::llm::{Direct, Proposer, Provider, ProviderKind};
 use crate::policy::Door;
-use crate::types::{RunId, SessionId, limits};
+use crate::types::{RunId, SessionId, Stoppable, limits};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -30,7 +31,11 @@ impl Agent {
         self.check_ceiling(&request)?;
         let provider = self.provider.clone();
         let schema = self.schema(&request, &*provider)?;
-        self.walk(principal, door, (request, schema), provider).await
+        let session = match &request.session {
+            None => EnteredSession::new(),
+            Some(named) => self.enter(principal, door, named).await?,
+        };
+        self.walk(principal, door, (request, schema), provider, session).await
     }
 
     /// Runs one call that a person makes, through the same checks as a model's call.
@@ -42,7 +47,8 @@ impl Agent {
         arguments: String,
     ) -> Result<RunReply, RunError> {
         let request = RunRequest { message: format!("{tool} {arguments}"), ..RunRequest::default() };
-        self.walk(principal, door, (request, None), Arc::new(Direct::new(tool, arguments))).await
+        let provider = Arc::new(Direct::new(tool, arguments));
+        self.walk(principal, door, (request, None), provider, EnteredSession::new()).await
     }
 
     /// Closes what a crash left open, with the functions that close it normally: first allowed
@@ -118,11 +124,14 @@ impl Agent {
         door: Door,
         request: (RunRequest, Option<AnswerSchema>),
         provider: Arc<dyn Provider>,
+        session: EnteredSession,
     ) -> Result<RunReply, RunError> {
         if let Some(damage) = self.ledger().damage() {
             return Err(AppendError::Damaged(Box::new(damage)).into());
         }
-        if let Some(halt) = self.gate().halt_of(&principal.id()) {
+        let (caller, run) = (principal.id(), RunId::generate());
+        let what = Stoppable { caller: &caller, session: &session.id, run: &run, tool: None };
+        if let Some(halt) = self.gate().stop_of(&what) {
             return Err(RunError::Halted(Box::new(halt)));
         }
         let _place = self.take_place(&principal.id())?;
@@ -134,16 +143,14 @@ impl Agent {
         if let Some((of, retry_after_s)) = self.spent(principal, door) {
             return Err(RunError::Spent { of, retry_after_s });
         }
-        run::walk(self, principal, door, request, provider).await
+        let EnteredSession { id, history, turn: _turn } = session;
+        run::walk(self, principal, door, request, provider, (id, history)).await
     }
 }
 
 /// Refuses fields of later versions by name, and values out of range.
 fn check(request: &RunRequest) -> Result<(), RunError> {
     let not_yet = |field| Err(RunError::Invalid(field, "not supported by this version".to_owned()));
-    if request.session.is_some() {
-        return not_yet("session");
-    }
     if request.agent.is_some() {
         return not_yet("agent");
     }

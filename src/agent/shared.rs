@@ -2,6 +2,7 @@
 
 use super::api::RunError;
 use super::news::{ReplyWords, RunNews, Watch};
+use super::turns::SessionTurns;
 use crate::auth::Principal;
 use crate::gate::Gate;
 use crate::ledger::{Hour, Ledger};
@@ -23,6 +24,7 @@ pub struct Agent {
     pub(super) launcher: Launcher,
     pub(super) provider: Arc<dyn Provider>,
     places: Shares,
+    pub(super) turns: SessionTurns,
     /// Hears what runs do.
     watch: Option<Watch>,
     /// The quota of one key for an hour.
@@ -41,7 +43,7 @@ impl Agent {
     pub fn new(gate: Gate, launcher: Launcher, provider: Arc<dyn Provider>) -> Self {
         let places = Shares::new(limits::RUNS_RUNNING_MAX, limits::KEY_RUNS_RUNNING_MAX);
         let key_hour = Hour { runs: limits::KEY_RUNS_HOUR_MAX, bytes: limits::KEY_BYTES_HOUR_MAX };
-        Self { gate, launcher, provider, places, watch: None, key_hour }
+        Self { gate, launcher, provider, places, turns: SessionTurns::default(), watch: None, key_hour }
     }
 
     /// The same agent, whose runs report to `watch` what they do.

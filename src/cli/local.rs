@@ -5,7 +5,7 @@ use super::compose::logs::{self, Verbosity};
 use super::exit::{self, Fail};
 use super::live::LiveRun;
 use super::reply::PrintedRun;
-use crate::agent::{Agent, Requesters, RunError, RunReply};
+use crate::agent::{Agent, Requesters, RunError, RunReply, SessionRefusal};
 use crate::auth::Principal;
 use crate::config::Config;
 use crate::gate::Granted;
@@ -24,28 +24,37 @@ pub(super) fn run_here(
     is_printed: bool,
     work: impl AsyncFnOnce(&Agent, &Principal) -> Result<RunReply, RunError>,
 ) -> Result<(RunReply, PrintedRun), Fail> {
-    with_front(config, what, async move |home: &Inside| {
-        let gate = home.agent.gate();
-        let _granted: Granted = gate
-            .may(&home.principal, Power::Run, Over::Server, Door::LOCAL)
-            .map_err(|why| Fail::new(exit::DENIED, why))?;
-        let live = LiveRun::start(is_printed)?;
-        let agent = home.agent.clone().watched(live.watch());
-        // The run is dropped before its end is recorded.
-        let made = tokio::select! {
-            made = work(&agent, &home.principal) => Some(made),
-            heard = tokio::signal::ctrl_c() => { heard.map_err(Fail::failed)?; None }
-        };
-        let printed = live.end()?;
-        let Some(made) = made else { return Ok(Err(interrupted(&agent, &printed).await)) };
-        let made = made.map_err(|e| match e {
-            RunError::Invalid(..) | RunError::Schema(_) => Fail::usage(e),
-            RunError::Halted(_) => Fail::new(exit::DENIED, e),
-            RunError::Damaged(_) => Fail::new(exit::UNVERIFIED, e),
-            other => Fail::failed(other),
-        })?;
-        Ok(Ok((made, printed)))
-    })?
+    with_front(config, what, async move |home: &Inside| Ok(run_inside(home, is_printed, work).await))?
+}
+
+/// Does what [`run_here`] does, in a process that is the front already.
+pub(super) async fn run_inside(
+    home: &Inside,
+    is_printed: bool,
+    work: impl AsyncFnOnce(&Agent, &Principal) -> Result<RunReply, RunError>,
+) -> Result<(RunReply, PrintedRun), Fail> {
+    let gate = home.agent.gate();
+    let _granted: Granted = gate
+        .may(&home.principal, Power::Run, Over::Server, Door::LOCAL)
+        .map_err(|why| Fail::new(exit::DENIED, why))?;
+    let live = LiveRun::start(is_printed)?;
+    let agent = home.agent.clone().watched(live.watch());
+    // The run is dropped before its end is recorded.
+    let made = tokio::select! {
+        made = work(&agent, &home.principal) => Some(made),
+        heard = tokio::signal::ctrl_c() => { heard.map_err(Fail::failed)?; None }
+    };
+    let printed = live.end()?;
+    let Some(made) = made else { return Err(interrupted(&agent, &printed).await) };
+    let made = made.map_err(|e| match e {
+        RunError::Invalid(..) | RunError::Schema(_) => Fail::usage(e),
+        RunError::Halted(_) | RunError::Session(SessionRefusal::Withheld { .. }) => {
+            Fail::new(exit::DENIED, e)
+        }
+        RunError::Damaged(_) => Fail::new(exit::UNVERIFIED, e),
+        other => Fail::failed(other),
+    })?;
+    Ok((made, printed))
 }
 
 /// Records the end of a run that Ctrl-C ended, as after a crash, and says where to look.

@@ -70,12 +70,6 @@ impl Gate {
         self.in_force.stops.find(what)
     }
 
-    /// The halt under which `caller` can begin nothing.
-    #[must_use]
-    pub fn halt_of(&self, caller: &str) -> Option<StopInForce> {
-        self.in_force.stops.find_all_of(caller)
-    }
-
     /// Completes once a stop ends `what`, which has begun. `is_read` says whether it is a request
     /// to a model or a call that only reads.
     pub async fn ended_by(&self, what: &Stoppable<'_>, is_read: bool) -> StopInForce {

@@ -109,11 +109,6 @@ impl Stops {
         self.now.borrow().iter().find(|stop| stop.scope.covers(what)).cloned()
     }
 
-    /// The halt under which `caller` can begin nothing.
-    pub(super) fn find_all_of(&self, caller: &str) -> Option<StopInForce> {
-        self.now.borrow().iter().find(|stop| stop.scope.covers_all_of(caller)).cloned()
-    }
-
     /// Completes once a stop ends `what`, which has begun. `is_read` says whether it is a request
     /// to a model or a call that only reads.
     pub(super) async fn ended(&self, what: &Stoppable<'_>, is_read: bool) -> StopInForce {

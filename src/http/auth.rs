@@ -33,6 +33,12 @@ impl Caller {
         Ok(self.principal)
     }
 
+    /// Returns the principal and the grant of `power` over the server.
+    pub(super) fn granted(self, power: Power) -> Result<(Principal, Granted), Problem> {
+        let granted = self.gate.may(&self.principal, power, Over::Server, self.door())?;
+        Ok((self.principal, granted))
+    }
+
     /// Returns the exporter's name for the ledger and the grant that permits the export.
     pub(super) fn exporting(self) -> Result<(String, Granted), Problem> {
         let power = self.gate.may(&self.principal, Power::Export, Over::Server, self.door())?;

@@ -3,7 +3,7 @@
 //! A problem contains only what the caller may know. Details for the operator go to the log where
 //! the problem is created. `middleware` adds the request id.
 
-use crate::agent::{CancelError, RunError, RunListError, SchemaFault};
+use crate::agent::{CancelError, RunError, RunListError, SchemaFault, SessionRefusal};
 use crate::auth::Refusal;
 use crate::gate::{AnswerError, HaltError};
 use crate::ledger::ReadError;
@@ -68,6 +68,12 @@ codes! {
     Halted = CONFLICT "halted" "A person has halted this";
     /// The run has ended.
     Ended = CONFLICT "ended" "The run has already ended";
+    /// A run of the session has not ended.
+    SessionBusy = CONFLICT "session_busy" "A run of this session has not ended";
+    /// The session has ended, or has the largest number of runs.
+    SessionEnded = CONFLICT "session_ended" "The session does not go on";
+    /// The session has read what its owner may not read under the rules of now.
+    Withheld = FORBIDDEN "withheld" "The rules do not let this session go on";
     /// The body is too long.
     TooLarge = PAYLOAD_TOO_LARGE "too_large" "The request body is too large";
     /// The body is not JSON.
@@ -215,6 +221,7 @@ impl From<RunError> for Problem {
             RunError::Spent { retry_after_s, .. } => {
                 Self::new(Code::TooMany, error.to_string()).retry_after(retry_after_s)
             }
+            RunError::Session(refusal) => refusal.into(),
             RunError::Halted(_) => Self::new(Code::Halted, error.to_string()),
             RunError::Damaged(what) => Self::new(Code::LedgerDamaged, what),
             RunError::Ledger(what) => {
@@ -224,6 +231,23 @@ impl From<RunError> for Problem {
                     "the ledger cannot be written: nothing runs and no result is returned",
                 )
             }
+        }
+    }
+}
+
+impl From<SessionRefusal> for Problem {
+    fn from(refusal: SessionRefusal) -> Self {
+        let words = refusal.to_string();
+        match refusal {
+            SessionRefusal::Unknown => Self::new(Code::NotFound, words),
+            SessionRefusal::Entered => Self::new(Code::SessionBusy, words).retry_after(1),
+            SessionRefusal::Busy { run, .. } => {
+                Self { run: Some(run), ..Self::new(Code::SessionBusy, words) }
+            }
+            SessionRefusal::Ended { .. } | SessionRefusal::Idle | SessionRefusal::Full => {
+                Self::new(Code::SessionEnded, words)
+            }
+            SessionRefusal::Withheld { .. } => Self::new(Code::Withheld, words),
         }
     }
 }

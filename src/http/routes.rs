@@ -1,6 +1,6 @@
 //! Every path of the API and its handler.
 
-use super::api::{approval, approvals, audit, evidence, export, health, metrics, runs, tools};
+use super::api::{approval, approvals, audit, evidence, export, health, metrics, runs, sessions, tools};
 use super::app::App;
 use super::stream::Streams;
 use super::ui;
@@ -17,6 +17,9 @@ pub(super) fn asking(app: App) -> Router {
         .route("/runs", get(runs::list))
         .route("/runs/{id}", get(runs::show))
         .route("/runs/{id}/cancel", post(runs::cancel))
+        .route("/sessions", get(sessions::list))
+        .route("/sessions/{id}", get(sessions::show))
+        .route("/sessions/{id}/end", post(sessions::end))
         .route("/tools", get(tools::list))
         .route("/tools/{name}", post(runs::call))
         .route("/audit/key", get(evidence::key))
@@ -34,6 +37,9 @@ pub(super) fn routes(app: App) -> Router {
         .route("/runs", get(runs::list))
         .route("/runs/{id}", get(runs::show))
         .route("/runs/{id}/cancel", post(runs::cancel))
+        .route("/sessions", get(sessions::list))
+        .route("/sessions/{id}", get(sessions::show))
+        .route("/sessions/{id}/end", post(sessions::end))
         .route("/approvals", get(approvals::list).layer(Extension(streams.clone())))
         .route("/approvals/{id}", get(approval::show).post(approval::answer))
         .route("/tools", get(tools::list))

@@ -28,6 +28,9 @@ pub struct Conversation {
     labels: DataLabels,
 }
 
+/// What the model reads of a call that did not run before its run ended.
+const NOT_RUN: &str = r#"{"error":"the run ended before this call ran","status":"not_run"}"#;
+
 /// A result of a call, as it is on the ledger.
 #[derive(Debug)]
 struct KeptResult {
@@ -87,6 +90,17 @@ impl Conversation {
         self.bytes = self.bytes.saturating_add(text.len());
         self.system.push_str(&text);
         self.runbook = Some(runbook);
+    }
+
+    /// The same messages after another system prompt, for the next run of a session. A runbook
+    /// that was given before is gone with the prompt that it followed; the labels stay.
+    #[must_use]
+    pub fn with_system(self, system: Labelled<String>) -> Self {
+        let (system, labels) = system.into_parts();
+        let bytes = self.bytes.saturating_sub(self.system.len()).saturating_add(system.len());
+        let mut all = self.labels;
+        all.add(&labels);
+        Self { system, runbook: None, bytes, labels: all, ..self }
     }
 
     /// The runbook that it was given.
@@ -156,6 +170,13 @@ impl Conversation {
             self.results.push((self.messages.len(), kept));
             self.push(Message::Tool { call_id, tool, text: result.text() }, &record.labels);
         }
+    }
+
+    /// Appends, in the place of a result, that a call of the last reply did not run before its run
+    /// ended. Without it the model would be shown a call without an outcome.
+    pub fn push_not_run(&mut self, call: &ProposedCall) {
+        let (call_id, tool) = (call.id.clone(), call.tool.clone());
+        self.push(Message::Tool { call_id, tool, text: NOT_RUN.to_owned() }, &DataLabels::default());
     }
 
     /// The results whose outputs may be left out, oldest first: those that the model has answered,

@@ -36,6 +36,7 @@ impl Database {
                 include_str!("../../migrations/state/0002.sql"),
                 include_str!("../../migrations/state/0003.sql"),
                 include_str!("../../migrations/state/0004.sql"),
+                include_str!("../../migrations/state/0005.sql"),
             ],
             Self::Index => &[
                 include_str!("../../migrations/index/0001.sql"),

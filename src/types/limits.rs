@@ -348,6 +348,12 @@ pub const REPLY_TOKENS_MAX: u32 = 4_096;
 /// Bytes of text and JSON that count as one token when tokens are estimated. Most models have more
 /// bytes in a token, so the estimate is rather too high.
 pub const BYTES_PER_TOKEN: usize = 3;
+/// Runs of one session.
+pub const SESSION_RUNS_MAX: usize = 500;
+
+/// A session ends by itself so long after its newest run, in milliseconds: 30 days.
+pub const SESSION_IDLE_MS: u64 = 30 * 24 * 3_600_000;
+
 /// Attempts at one request to the model.
 pub const MODEL_TRIES_MAX: u32 = 3;
 /// Longest delay between two attempts, in milliseconds; if a server asks for more, there is no

@@ -71,16 +71,6 @@ impl StopScope {
         }
     }
 
-    /// Whether nothing that `caller` asks for could begin.
-    #[must_use]
-    pub fn covers_all_of(&self, caller: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Caller(of) => of == caller,
-            Self::Tool(_) | Self::Session(_) | Self::Run(_) => false,
-        }
-    }
-
     /// Parses the text of a scope.
     pub fn parse(text: &str) -> Result<Self, UnknownScope> {
         let unknown = || UnknownScope(text.to_owned());

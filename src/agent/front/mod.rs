@@ -20,9 +20,11 @@ mod denied;
 
 use answer::FrontAnswer;
 pub(super) use asker::FrontAsker;
+use stored::OwnRecord;
 
 use crate::call::{Connections, End, Execution};
 use crate::gate::Order;
+use crate::ledger::{Header, Kind, ReadError};
 use crate::tools::FrontTool;
 use crate::tools::builtin::{stamped, write_answer};
 use crate::types::json::parse_strict;
@@ -30,6 +32,11 @@ use crate::types::{clock, limits};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::timeout;
+
+/// The first of these entries that hold a result which the caller may not read now. Blocking.
+pub(super) fn withheld(asker: &FrontAsker, entries: &[Header]) -> Result<Option<u64>, ReadError> {
+    OwnRecord::of(asker).withheld(entries.iter().filter(|header| header.is(Kind::CallResult)))
+}
 
 /// The layer on the record of these calls.
 pub(super) const LAYER: &str = "front";

@@ -55,6 +55,19 @@ impl<'a> OwnRecord<'a> {
         is_own && self.sight.as_ref().is_some_and(|sight| sight.sees(&self.owner))
     }
 
+    /// The first of these results that may not be read now.
+    pub(super) fn withheld<'h>(
+        &self,
+        results: impl Iterator<Item = &'h Header>,
+    ) -> Result<Option<u64>, ReadError> {
+        for result in results {
+            if !(self.owns(result) && self.may_reread(result, 0)?) {
+                return Ok(Some(result.seq));
+            }
+        }
+        Ok(None)
+    }
+
     fn read_at(&self, seq: u64, depth: usize) -> Result<StoredText, ReadError> {
         let Some(stored) = self.asker.agent.ledger().reader().entry(seq)? else {
             return Ok(StoredText::Hidden);

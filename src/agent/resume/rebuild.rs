@@ -6,7 +6,7 @@
 use super::sent::{SentRequests, system_prompt};
 use crate::agent::answer::AnswerSchema;
 use crate::agent::api::Usage;
-use crate::agent::run::{self, Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
+use crate::agent::run::{self, Begun, Measured, OpenTurn, Part, PartState, RecalledRun, SessionHistory};
 use crate::agent::shared::Agent;
 use crate::agent::views;
 use crate::gate::{self, Recall};
@@ -41,19 +41,21 @@ impl RebuiltRequest {
     }
 }
 
-/// Rebuilds a run from its entries, the first of which is its `run.request`. `calls` are its calls.
-/// Returns the name of its provider too. `seen` gets each request that the entries describe.
+/// Rebuilds a run from its entries, the first of which is its `run.request`. `calls` are its calls,
+/// and `history` is what its session held when it began. Returns the name of its provider too.
+/// `seen` gets each request that the entries describe.
 pub(super) fn rebuilt(
     agent: &Agent,
     run: &RunId,
     headers: &[Header],
     calls: Vec<gate::Recalled>,
+    history: Option<SessionHistory>,
     mut seen: impl FnMut(RebuiltRequest),
 ) -> Result<(RecalledRun, String), ReadError> {
     let first = headers.first().ok_or_else(|| ReadError::Damaged(0, "the run has no entry".to_owned()))?;
     let request = entry(agent.ledger(), first.seq)?;
     let asked: RunRequestPayload = payload(&request)?;
-    let recalled = begun(agent, run, &request, &asked)?;
+    let recalled = begun(agent, run, &request, &asked, history)?;
     let mut rebuilding = Rebuilding { agent, recalled, calls: VecDeque::from(calls) };
     let mut sent = SentRequests::knowing(agent);
     for header in headers {
@@ -93,6 +95,7 @@ fn begun(
     run: &RunId,
     request: &Stored,
     asked: &RunRequestPayload,
+    history: Option<SessionHistory>,
 ) -> Result<RecalledRun, ReadError> {
     let first = request.header.seq;
     let missing = |what: &str| ReadError::Damaged(first, format!("a run's request has no {what}"));
@@ -110,8 +113,17 @@ fn begun(
         None => Via::Local,
     };
     let system = system_prompt(agent.ledger(), first, asked.system_sha256)?;
-    let mut conversation = Conversation::new(Labelled::trusted(system));
-    let mut sources = SourceTexts::new();
+    let system = Labelled::trusted(system);
+    // The key's share of the ceiling is in the record, and so is that of earlier runs.
+    let fresh = agent.session(session_id.as_str(), calls_max, &asked.ceiling);
+    let (session, mut sources, mut conversation, measured) = match history {
+        None => (fresh, SourceTexts::new(), Conversation::new(system), None),
+        Some(history) => {
+            let session = history.in_next_run(fresh);
+            let SessionHistory { conversation, sources, measured, .. } = history;
+            (session, sources, conversation.with_system(system), measured)
+        }
+    };
     if let Some(runbook) = asked.runbook.clone() {
         // The text that the model had, whatever its file says now.
         let runbook = agent.secrets().clean(run::recalled_runbook(runbook));
@@ -132,8 +144,6 @@ fn begun(
     let labels = request.header.labels().unwrap_or_else(DataLabels::untrusted);
     run::put_message(&mut sources, channel, &message, &labels);
     conversation.push_user(Labelled::new(asked_for, labels));
-    // The key's share of the ceiling is in the record.
-    let session = agent.session(session_id.as_str(), calls_max, &asked.ceiling);
     Ok(RecalledRun {
         begun: Begun {
             run: run.clone(),
@@ -153,9 +163,10 @@ fn begun(
         rounds: 0,
         answered_by: Vec::new(),
         tools: asked.tools.clone(),
-        measured: None,
+        measured,
         repairs: 0,
         open: None,
+        last: None,
     })
 }
 
@@ -223,6 +234,7 @@ impl Rebuilding<'_> {
         self.recalled.measured = Measured::of(bytes, recorded.input_tokens).or(self.recalled.measured);
         self.recalled.usage.add(recorded.input_tokens, recorded.output_tokens);
         let repair = recorded.unfit.as_ref().and_then(|unfit| unfit.repair.clone());
+        let is_usable = !matches!(recorded.stop, StopReason::Truncated | StopReason::Cut);
         let reply = reply(header.seq, *recorded)?;
         // What the model had read when it wrote this, as recorded then.
         let labels = header.labels().unwrap_or_else(DataLabels::untrusted);
@@ -236,7 +248,7 @@ impl Rebuilding<'_> {
                 self.recalled.conversation.push_reply(&reply);
                 self.recalled.conversation.push_user(Labelled::trusted(repair));
             }
-            None => self.add(reply),
+            None => self.add(reply, is_usable),
         }
         Ok(())
     }
@@ -244,11 +256,15 @@ impl Rebuilding<'_> {
     /// Adds a reply and the outcomes of its calls: to the conversation if all are settled,
     /// otherwise as the open reply. The decisions follow the reply on the ledger, in the order of
     /// its calls.
-    fn add(&mut self, reply: Labelled<Clean<ModelReply>>) {
+    fn add(&mut self, reply: Labelled<Clean<ModelReply>>, is_usable: bool) {
         if reply.calls.is_empty() {
-            // It is the last one, or there was no room for it: no request has it.
+            // It is the last one, or there was no room for it: no request of this run has it.
+            let has_words = reply.text.as_ref().is_some_and(|text| !text.trim().is_empty());
+            let is_refusal = matches!(reply.stop, Stop::Refusal(_));
+            self.recalled.last = Some(reply).filter(|_| is_usable && (has_words || is_refusal));
             return;
         }
+        self.recalled.last = None;
         let Self { recalled, calls, .. } = self;
         let mut parts = Vec::with_capacity(reply.calls.len());
         for call in &reply.calls {

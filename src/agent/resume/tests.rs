@@ -1,8 +1,9 @@
 //! A run rebuilt from its entries makes the requests that it made, byte for byte.
 
+use super::history;
 use super::rebuild::{RebuiltRequest, rebuilt};
-use super::recall::{calls, entries};
 use super::sent::{SentRequests, system_prompt};
+use super::trail::{calls, entries};
 use crate::agent::run::RecalledRun;
 use crate::agent::shared::Agent;
 use crate::agent::{HeldStatus, RunReply, RunRequest, RunStatus};
@@ -70,6 +71,13 @@ async fn run(home: &Fixture, agent: &Agent, message: &str) -> RunReply {
     agent.run(&home.owner, Door::LOCAL, request).await.expect("a reply")
 }
 
+/// As [`run`], in the session of `before`.
+async fn run_in(home: &Fixture, agent: &Agent, message: &str, before: Option<&RunReply>) -> RunReply {
+    let session = before.map(|before| before.session.as_str().to_owned());
+    let request = RunRequest { message: message.to_owned(), session, ..RunRequest::default() };
+    agent.run(&home.owner, Door::LOCAL, request).await.expect("a reply")
+}
+
 /// As [`run`], with a schema that the answer is held to.
 async fn run_held(home: &Fixture, agent: &Agent, message: &str) -> RunReply {
     let schema = json!({ "type": "object", "properties": { "lines": { "type": "integer" } } });
@@ -82,8 +90,9 @@ async fn run_held(home: &Fixture, agent: &Agent, message: &str) -> RunReply {
 fn cut(agent: &Agent, reply: &RunReply, headers: &[Header]) -> (RecalledRun, Vec<RebuiltRequest>) {
     let mut requests = Vec::new();
     let calls = calls(agent, &reply.run, headers).expect("calls");
+    let held = history::of_run(agent, &reply.run, headers).expect("a history");
     let (recalled, _) =
-        rebuilt(agent, &reply.run, headers, calls, |request| requests.push(request)).expect("rebuilt");
+        rebuilt(agent, &reply.run, headers, calls, held, |request| requests.push(request)).expect("rebuilt");
     (recalled, requests)
 }
 
@@ -178,6 +187,44 @@ fn a_run_that_is_cut_after_any_entry_makes_the_same_requests() {
         stored.payload::<ContextTrimPayload>().expect("a trim").why == TrimReason::Window
     };
     assert!(trims.iter().any(why), "none of {} trims came near the window", trims.len());
+}
+
+/// The same of each run of a session: its requests hold what the earlier runs read and said, and
+/// the ledger gives them again, whatever ended those runs.
+#[test]
+fn each_run_of_a_session_makes_the_requests_that_its_entries_give() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (home, agent) = runtime.block_on(home());
+    let server = WireServer::start();
+    let least = least_tokens(&home, &agent);
+    let window = prop::option::of(least + 500..least + 2_500);
+    let runs = prop::collection::vec(prop::collection::vec(served::any_round(), 1..4), 2..5);
+    let strategy = (0..WIRES.len(), 1..WIRES.len(), runs, window);
+    let ended = std::cell::RefCell::new(std::collections::BTreeSet::new());
+    let law = |(at, on, runs, window): (usize, usize, Vec<Vec<ModelRound>>, Option<u32>)| {
+        let (kind, spare) = (WIRES[at], WIRES[(at + on) % WIRES.len()]);
+        let agent = asking(&agent, &server, kind, spare, window);
+        let mut before: Option<RunReply> = None;
+        for (number, rounds) in runs.into_iter().enumerate() {
+            server.play(kind, spare, rounds);
+            let message = format!("look at number {number}.");
+            let reply = runtime.block_on(run_in(&home, &agent, &message, before.as_ref()));
+            let last = server.bodies().pop().map(|body| text(&body)).unwrap_or_default();
+            for earlier in (0..=number).filter(|_| !last.is_empty()) {
+                let told = last.matches(&format!("look at number {earlier}.")).count();
+                assert_eq!(told, 1, "{earlier} of {number}: {last}");
+            }
+            check(&agent, &server, &reply);
+            ended.borrow_mut().insert(reply.status.as_str());
+            if let Some(before) = &before {
+                assert_eq!(reply.session, before.session);
+            }
+            before = Some(reply);
+        }
+        Ok(())
+    };
+    proptest::test_runner::TestRunner::new(laws::cases(16)).run(&strategy, law).expect("the law holds");
+    assert!(ended.borrow().len() > 1, "all runs ended as {:?}", ended.borrow());
 }
 
 /// Also if the answer is held to a schema, and the model is asked for it again: before calls of the

@@ -12,7 +12,7 @@ use crate::llm::{ModelError, ModelReply, OpaqueOrigin, OpaqueState, ReplyPart, R
 use crate::runbooks::GivenRunbook;
 use crate::secrets::{Clean, SecretCounts};
 use crate::tools::ProposedCall;
-use crate::types::{Digest, limits};
+use crate::types::{DataLabels, Digest, limits};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -35,7 +35,9 @@ impl RunWalk<'_> {
             response_schema: self.schema.as_ref().map(recorded_schema),
             secrets: self.found_in_request(message).counts(),
         });
-        Draft { runbook: runbook.map(|runbook| runbook.name.clone()), ..draft }
+        // What the person wrote, whatever the session has seen before.
+        let labels = Some(DataLabels::default());
+        Draft { runbook: runbook.map(|runbook| runbook.name.clone()), labels, ..draft }
     }
 
     /// The secrets that were replaced in the message and in the schema.

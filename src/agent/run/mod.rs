@@ -42,5 +42,5 @@ pub use prompt::SYSTEM;
 #[cfg(test)]
 pub(super) use state::length;
 pub(super) use state::offer;
-pub(super) use turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
+pub(super) use turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun, SessionHistory};
 pub(super) use walk::{resume, walk};

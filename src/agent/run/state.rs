@@ -1,6 +1,5 @@
 //! The state of one walk, from its first entry to its reply.
 
-use super::prompt;
 use super::turn::{Begun, Measured};
 use crate::agent::answer::AnswerSchema;
 use crate::agent::api::{Step, Usage};
@@ -14,7 +13,7 @@ use crate::llm::{Conversation, ModelReply, Provider, ToolOffer};
 use crate::policy::{Door, Session};
 use crate::provenance::SourceTexts;
 use crate::tools::Manifest;
-use crate::types::{Ceiling, Channel, Digest, Labelled, NamedRun, RunId, SessionId, clock, limits};
+use crate::types::{Ceiling, Channel, Digest, NamedRun, RunId, SessionId, clock, limits};
 use std::sync::Arc;
 
 /// One active run.
@@ -75,6 +74,7 @@ impl<'a> RunWalk<'a> {
         principal: &'a Principal,
         provider: Arc<dyn Provider>,
         begun: Begun,
+        conversation: Conversation,
     ) -> Self {
         let Begun { run, session_id, session, ceiling, door, channel, message, schema, sources } = begun;
         let (offers_policy, offers) = offers(agent, principal, &session);
@@ -100,8 +100,7 @@ impl<'a> RunWalk<'a> {
             session,
             ceiling,
             sources,
-            // Text of this program.
-            conversation: Conversation::new(Labelled::trusted(prompt::SYSTEM.to_owned())),
+            conversation,
             cleared: None,
             steps: Vec::new(),
             usage: Usage::default(),

@@ -29,6 +29,26 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) schema: Option<AnswerSchema>,
 }
 
+/// What a session holds when its next run begins: everything that its runs have read and written.
+#[derive(Debug)]
+pub(in crate::agent) struct SessionHistory {
+    pub(in crate::agent) conversation: Conversation,
+    /// What it has seen, and where its taint comes from.
+    pub(in crate::agent) session: Session,
+    pub(in crate::agent) sources: SourceTexts,
+    /// What the requests of its runs and their keys have left of the tools.
+    pub(in crate::agent) ceiling: Ceiling,
+    pub(in crate::agent) measured: Option<Measured>,
+}
+
+impl SessionHistory {
+    /// The session of the next run: what was seen stays, and the calls are counted from zero.
+    pub(in crate::agent) fn in_next_run(&self, next: Session) -> Session {
+        let Session { taint, seen, tainted_by, risk, .. } = self.session.clone();
+        Session { taint, seen, tainted_by, risk, ..next }
+    }
+}
+
 /// How large the last request turned out to be.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::agent) struct Measured {
@@ -67,6 +87,8 @@ pub(in crate::agent) struct RecalledRun {
     pub(in crate::agent) repairs: u64,
     /// A reply whose calls are not all settled.
     pub(in crate::agent) open: Option<OpenTurn>,
+    /// The reply that ended it, if it has calls no more.
+    pub(in crate::agent) last: Option<Labelled<Clean<ModelReply>>>,
 }
 
 /// A reply of the model in progress: its calls, and the entries for the next commit.

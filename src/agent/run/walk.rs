@@ -4,15 +4,16 @@ use super::calls::{groups, is_read, put_message};
 use super::ending::WalkEnd;
 use super::fallback::Answered;
 use super::held::asked_for;
+use super::prompt;
 use super::state::{self, RunWalk};
-use super::turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun};
+use super::turn::{Begun, Measured, OpenTurn, Part, PartState, RecalledRun, SessionHistory};
 use crate::agent::answer::AnswerSchema;
 use crate::agent::api::{RunError, RunReply, RunRequest, UnfitAnswer};
 use crate::agent::news::{RecordedReply, RunBegun, RunNews, VoidReason};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::{AppendError, Receipt};
-use crate::llm::{ModelReply, Proposer, Provider};
+use crate::llm::{Conversation, ModelReply, Proposer, Provider};
 use crate::policy::Door;
 use crate::provenance::SourceTexts;
 use crate::runbooks::GivenRunbook;
@@ -28,15 +29,28 @@ pub(in crate::agent) async fn walk(
     door: Door,
     (request, schema): (RunRequest, Option<AnswerSchema>),
     provider: Arc<dyn Provider>,
+    (session_id, history): (SessionId, Option<SessionHistory>),
 ) -> Result<RunReply, RunError> {
-    let (run, session_id) = (RunId::generate(), SessionId::generate());
+    let run = RunId::generate();
     let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
-    let ceiling = request.tools.and(principal.ceiling());
-    let session = agent.session(session_id.as_str(), calls_max, &ceiling);
-    let channel = door.channel();
-    let (message, sources) = (String::new(), SourceTexts::new());
+    let asked = request.tools.and(principal.ceiling());
+    // What an earlier run of the session could not use, no later one can.
+    let ceiling = history.as_ref().map_or(asked.clone(), |history| asked.and(&history.ceiling));
+    let fresh = agent.session(session_id.as_str(), calls_max, &ceiling);
+    // Text of this program.
+    let system = Labelled::trusted(prompt::SYSTEM.to_owned());
+    let (session, sources, conversation, measured) = match history {
+        None => (fresh, SourceTexts::new(), Conversation::new(system), None),
+        Some(history) => {
+            let session = history.in_next_run(fresh);
+            let SessionHistory { conversation, sources, measured, .. } = history;
+            (session, sources, conversation.with_system(system), measured)
+        }
+    };
+    let (channel, message) = (door.channel(), String::new());
     let begun = Begun { run, session_id, session, ceiling, door, channel, message, schema, sources };
-    let mut walk = RunWalk::new(agent, principal, provider, begun);
+    let mut walk = RunWalk::new(agent, principal, provider, begun, conversation);
+    walk.measured = measured;
     let ended = walk.begin(request).await;
     walk.recorded(ended)
 }
@@ -50,10 +64,10 @@ pub(in crate::agent) async fn resume(
 ) -> Result<RunReply, RunError> {
     let RecalledRun { begun, first, conversation, steps, usage, rounds, answered_by, tools, .. } = recalled;
     let RecalledRun { measured, repairs, open, .. } = recalled;
-    let mut walk = RunWalk::new(agent, principal, provider, begun);
+    let mut walk = RunWalk::new(agent, principal, provider, begun, conversation);
     walk.repairs = repairs;
     (walk.first, walk.steps, walk.usage) = (first, steps, usage);
-    (walk.conversation, walk.rounds, walk.answered_by) = (conversation, rounds, answered_by);
+    (walk.rounds, walk.answered_by) = (rounds, answered_by);
     (walk.tools_recorded, walk.measured) = (tools, measured);
     let ended = walk.go(open).await;
     walk.recorded(ended)

@@ -9,7 +9,7 @@ use crate::ledger::payload::RunRequestPayload;
 use crate::ledger::query::{KeyNames, RunLine};
 use crate::ledger::{Filter, Header, Index, IndexError, Ledger, Order, ReadError};
 use crate::types::clock::Wall;
-use crate::types::{RunId, limits, text};
+use crate::types::{RunId, SessionId, limits, text};
 use rusqlite::{OptionalExtension as _, Row as RowRef};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub struct RunQuery {
     pub status: Option<RunStatus>,
     /// The principal that asked, such as `key:Ab3dEf9h`.
     pub principal: Option<String>,
+    /// The session of the run.
+    pub session: Option<SessionId>,
     /// A search: words of the message, names of keys and users, and terms of the query grammar.
     pub filter: Filter,
     /// Only runs older than this one.
@@ -51,6 +53,8 @@ pub struct RunsPage {
 pub struct RunRow {
     /// The id of the run.
     pub run: RunId,
+    /// The session that it belongs to.
+    pub session: Option<SessionId>,
     /// The status of the run.
     pub status: RunStatus,
     /// The principal that asked.
@@ -112,13 +116,17 @@ impl From<rusqlite::Error> for RunListError {
 }
 
 /// A row of state.db.
-struct KnownRun {
+pub(super) struct KnownRun {
     id: String,
-    owner: String,
+    pub(super) owner: String,
     first: u64,
     reply: Option<u64>,
     status: String,
+    session: String,
 }
+
+/// Its columns, in the order of [`known_run`].
+pub(super) const COLUMNS: &str = "id, owner, first_seq, reply_seq, status, session";
 
 /// Returns the runs whose owners `sees` accepts, newest first. `sees` is asked once per owner: the
 /// policy tells runs apart only by owner.
@@ -194,13 +202,14 @@ fn all(
     let mut found = Vec::new();
     loop {
         let chunk = ledger.state(|state| {
-            let mut statement = state.prepare_cached(
-                "SELECT id, owner, first_seq, reply_seq, status FROM run \
+            let mut statement = state.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM run \
                  WHERE (?1 IS NULL OR id < ?1) AND (?2 IS NULL OR owner = ?2) AND (?3 IS NULL OR status = ?3) \
-                 ORDER BY id DESC LIMIT ?4",
-            )?;
+                 AND (?5 IS NULL OR session = ?5) ORDER BY id DESC LIMIT ?4",
+            ))?;
             let limit = i64::try_from(CHUNK.max(query.limit)).unwrap_or(i64::MAX);
-            let asked = (before.as_deref(), query.principal.as_deref(), status, limit);
+            let session = query.session.as_ref().map(SessionId::as_str);
+            let asked = (before.as_deref(), query.principal.as_deref(), status, limit, session);
             statement.query_map(asked, known_run)?.collect::<Result<Vec<_>, _>>()
         })?;
         let is_last = chunk.len() < CHUNK.max(query.limit);
@@ -258,17 +267,18 @@ fn only_run(filter: &Filter) -> Option<&str> {
 fn is_asked(query: &RunQuery, run: &KnownRun) -> bool {
     query.status.is_none_or(|status| status.as_str() == run.status)
         && query.principal.as_ref().is_none_or(|principal| *principal == run.owner)
+        && query.session.as_ref().is_none_or(|session| session.as_str() == run.session)
         && query.before.as_ref().is_none_or(|before| run.id.as_str() < before.as_str())
 }
 
 fn of_state(ledger: &Ledger, id: &str) -> Result<Option<KnownRun>, rusqlite::Error> {
     ledger.state(|state| {
-        let sql = "SELECT id, owner, first_seq, reply_seq, status FROM run WHERE id = ?1";
-        state.prepare_cached(sql)?.query_row([id], known_run).optional()
+        let sql = format!("SELECT {COLUMNS} FROM run WHERE id = ?1");
+        state.prepare_cached(&sql)?.query_row([id], known_run).optional()
     })
 }
 
-fn known_run(row: &RowRef<'_>) -> Result<KnownRun, rusqlite::Error> {
+pub(super) fn known_run(row: &RowRef<'_>) -> Result<KnownRun, rusqlite::Error> {
     let number = |seq: i64| u64::try_from(seq).unwrap_or(0);
     Ok(KnownRun {
         id: row.get(0)?,
@@ -276,16 +286,17 @@ fn known_run(row: &RowRef<'_>) -> Result<KnownRun, rusqlite::Error> {
         first: number(row.get(2)?),
         reply: row.get::<_, Option<i64>>(3)?.map(number),
         status: row.get(4)?,
+        session: row.get(5)?,
     })
 }
 
-fn row(
+pub(super) fn row(
     ledger: &Ledger,
     names: &KeyNames,
     known: KnownRun,
     line: Option<RunLine>,
 ) -> Result<RunRow, ReadError> {
-    let KnownRun { id, owner, first, reply, status } = known;
+    let KnownRun { id, owner, first, reply, status, session } = known;
     let damaged = || ReadError::Damaged(first, "state.db names a run that the ledger does not".to_owned());
     let mut met = None;
     let of_run = |found: Option<Header>| {
@@ -304,6 +315,7 @@ fn row(
     let count = |n| (!line.run.is_empty()).then_some(n);
     Ok(RunRow {
         run: RunId::parse(&id).ok_or_else(damaged)?,
+        session: SessionId::parse(&session),
         status: RunStatus::parse(&status).ok_or_else(damaged)?,
         who: names.shown(&owner),
         key,

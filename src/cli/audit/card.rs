@@ -7,7 +7,7 @@ use crate::cli::exit::Fail;
 use crate::cli::table::{Cell, Column, Screen, Sheet, Tone, told, words};
 use crate::ledger::payload::{
     ApprovalGrantPayload, ApprovalRefusePayload, CallDecisionPayload, CallResultPayload, HaltLiftPayload,
-    HaltSetPayload, ObjectFound, PolicyLoadPayload, RunCancelPayload, ToolsLoadPayload,
+    HaltSetPayload, ObjectFound, PolicyLoadPayload, RunCancelPayload, SessionEndPayload, ToolsLoadPayload,
 };
 use crate::ledger::{Filter, Header, Kind, Order, Stored};
 use crate::tools::UnknownTool;
@@ -113,6 +113,7 @@ fn given(stored: &Stored) -> Option<(String, String)> {
         Kind::RunCancel => {
             stored.payload().map(|cancel: RunCancelPayload| acted(String::new(), cancel.reason))
         }
+        Kind::SessionEnd => stored.payload().map(|end: SessionEndPayload| acted(String::new(), end.reason)),
         _ => None,
     }
 }

@@ -10,6 +10,7 @@
 //! * `follow`: the ledger as a stream
 //! * `responded`: a run as a response; `run_events`: a run as a stream
 //! * `runs`: starts and reads runs
+//! * `sessions`: lists, shows and ends sessions
 //! * `approval`: one approval and its answer
 //! * `approvals`: many approvals, as a page or a stream
 //! * `audit`: entries
@@ -23,6 +24,7 @@ pub(super) mod follow;
 mod responded;
 mod run_events;
 pub(super) mod runs;
+pub(super) mod sessions;
 pub(super) mod approval;
 pub(super) mod approvals;
 pub(super) mod audit;

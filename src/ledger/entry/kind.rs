@@ -73,6 +73,8 @@ kinds! {
     RunCancel = "run.cancel";
     /// A run ended.
     RunReply = "run.reply";
+    /// A caller ended a session.
+    SessionEnd = "session.end";
     /// A person halted all of PAR, a caller, a tool or a session.
     HaltSet = "halt.set";
     /// A person lifted a halt.

@@ -59,4 +59,4 @@ pub use server::{
     MountNamed, NameChanges, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RulesDifference,
     SkippedFolder, StartPayload, StopPayload, ToolRefusal, ToolsLoadPayload,
 };
-pub use stop::{HaltLiftPayload, HaltSetPayload, RunCancelPayload};
+pub use stop::{HaltLiftPayload, HaltSetPayload, RunCancelPayload, SessionEndPayload};

@@ -1,4 +1,4 @@
-//! What a person stopped: halts, and runs that were cancelled.
+//! What a person stopped: halts, runs that were cancelled, and sessions.
 
 use super::power::PowerUsed;
 use crate::ledger::entry::{Kind, Payload};
@@ -43,6 +43,20 @@ pub struct RunCancelPayload {
     pub power: Option<PowerUsed>,
 }
 
+/// The payload of `session.end`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionEndPayload {
+    /// The reason that its owner gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The power that was used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerUsed>,
+}
+
+impl Payload for SessionEndPayload {
+    const KIND: Kind = Kind::SessionEnd;
+}
 impl Payload for HaltSetPayload {
     const KIND: Kind = Kind::HaltSet;
 }

@@ -40,6 +40,7 @@ macro_rules! with_payload {
             Kind::ApprovalRefuse => $run::<ApprovalRefusePayload>($($argument),*),
             Kind::RunCancel => $run::<RunCancelPayload>($($argument),*),
             Kind::RunReply => $run::<RunReplyPayload>($($argument),*),
+            Kind::SessionEnd => $run::<SessionEndPayload>($($argument),*),
             Kind::HaltSet => $run::<HaltSetPayload>($($argument),*),
             Kind::HaltLift => $run::<HaltLiftPayload>($($argument),*),
             Kind::KeyEpoch => $run::<KeyEpochPayload>($($argument),*),
@@ -306,6 +307,7 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
         | Kind::ApprovalGrant
         | Kind::ApprovalRefuse
         | Kind::RunCancel
+        | Kind::SessionEnd
         | Kind::HaltSet
         | Kind::HaltLift
         | Kind::Export

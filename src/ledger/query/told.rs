@@ -11,8 +11,8 @@ use crate::ledger::payload::{
     GenesisPayload, HaltLiftPayload, HaltSetPayload, KeyCreatePayload, KeyEpochPayload, KeyRevokePayload,
     LedgerDamagePayload, ModelAskPayload, ModelErrorPayload, ModelReplyPayload, ObjectFound,
     PayloadDropPayload, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RedactionPayload,
-    RunCancelPayload, RunReplyPayload, RunRequestPayload, SegmentSealPayload, StartPayload, StopPayload,
-    ToolsLoadPayload,
+    RunCancelPayload, RunReplyPayload, RunRequestPayload, SegmentSealPayload, SessionEndPayload,
+    StartPayload, StopPayload, ToolsLoadPayload,
 };
 use crate::ledger::read::{ReadError, Reader, Stored};
 use crate::types::{ModelSink, limits, text};
@@ -168,6 +168,7 @@ fn what(kind: Kind, stored: &Stored) -> String {
         Kind::ModelReply => said(stored, replied),
         Kind::ModelError => said(stored, |error: ModelErrorPayload| of_model(error.named, &error.error)),
         Kind::RunCancel => said(stored, |cancel: RunCancelPayload| cancel.reason.unwrap_or_default()),
+        Kind::SessionEnd => said(stored, |end: SessionEndPayload| end.reason.unwrap_or_default()),
         Kind::ContextTrim => said(stored, |trim: ContextTrimPayload| trim.line()),
         Kind::ApprovalRequest => said(stored, |asked: ApprovalRequestPayload| {
             of_object(&asked.resource.object, &asked.resource.id)

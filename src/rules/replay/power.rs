@@ -31,6 +31,7 @@ pub(super) fn power_of(header: &Header) -> Option<Power> {
         (Kind::PolicyLoad, Power::Reload),
         (Kind::ToolsLoad, Power::Reload),
         (Kind::RunCancel, Power::RunCancel),
+        (Kind::SessionEnd, Power::Run),
         (Kind::HaltSet, Power::Halt),
         (Kind::HaltLift, Power::Halt),
         (Kind::Redaction, Power::Redact),
