@@ -2,8 +2,8 @@
 
 use super::exit::{self, Fail};
 use super::{
-    approval, audit, backup, compose, config, doctor, halt, init, key, login, manual, model, policy, query,
-    quickstart, reload, run, runbook, runs, serve, show, tool,
+    approval, audit, backup, chat, compose, config, doctor, halt, init, key, login, manual, model, policy,
+    query, quickstart, reload, run, runbook, runs, serve, sessions, show, tool,
 };
 use crate::config::Home;
 use crate::types;
@@ -59,6 +59,11 @@ enum Command {
     /// List runs, show one, send its message again, or cancel it
     #[command(subcommand)]
     Runs(runs::PastRuns),
+    /// Talk with the agent: each message goes on with the same session
+    Chat(chat::Chat),
+    /// List sessions, show the runs of one, or end it
+    #[command(subcommand)]
+    Sessions(sessions::SessionCommand),
     /// Halt everything, a key, a tool or a session, and lift a halt
     Halt(halt::HaltCommand),
     /// List, show, approve and deny calls that wait for a person's approval
@@ -168,6 +173,8 @@ fn dispatch(cli: &Cli) -> Result<u8, Fail> {
             None => run.run(home, place.json),
         },
         Command::Runs(runs) => runs.run(home, place.json),
+        Command::Chat(chat) => chat.run(home, place.json),
+        Command::Sessions(sessions) => sessions.run(home, place.json),
         Command::Halt(halt) => halt.run(&compose::load(home)?, place.json),
         Command::Approval(approval) => approval.run(home, place.json),
         Command::Login(login) => login.run(&compose::load(home)?, place.json),

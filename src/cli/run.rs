@@ -2,7 +2,7 @@
 
 use super::exit::Fail;
 use super::remote::Server;
-use super::{compose, local, query, reply, tool};
+use super::{compose, local, query, reply, sessions, tool};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::Home;
 use crate::policy::Door;
@@ -27,6 +27,9 @@ pub(super) struct Run {
     /// Hold the answer to the JSON Schema in this file: the answer is then one JSON value
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
+    /// Go on with this session: its id, or `latest`. The run knows what the earlier ones read
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
     /// Send the message to the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or
     /// ~/.config/par/key; needs no home here [env: PAR_URL]
     #[arg(long, value_name = "URL")]
@@ -45,26 +48,29 @@ impl Run {
         };
         let schema = self.schema.as_deref().map(read_schema).transpose()?;
         if let Some(url) = self.url.clone().or_else(|| home.server_url()) {
-            let (made, printed) = Server::at(&url)?.run_live(&self.body(&message, schema), is_json)?;
+            let server = Server::at(&url)?;
+            let (made, printed) = server.run_live(&self.body(&message, schema, &server)?, is_json)?;
             return reply::print_rest(&made, &printed, is_json);
         }
         match Server::of_home(&home)? {
             Some(server) => {
-                let (made, printed) = server.run_live(&self.body(&message, schema), is_json)?;
+                let (made, printed) = server.run_live(&self.body(&message, schema, &server)?, is_json)?;
                 tool::note_unknown(&home, &made);
                 reply::print_rest(&made, &printed, is_json)
             }
             None => {
                 let config = compose::load(home)?;
-                let request = RunRequest {
+                let asked = RunRequest {
                     message,
                     limits: RunLimits { calls_max: self.calls_max },
                     tools: ceiling(self.tools.as_deref()),
                     response_schema: schema,
                     ..RunRequest::default()
                 };
+                let named = self.session.clone();
                 let (made, printed) = local::run_here(config, "run", !is_json, async move |agent, by| {
-                    agent.run(by, Door::LOCAL, request).await
+                    let session = named.map(|named| sessions::meant_here(agent, by, named)).transpose()?;
+                    agent.run(by, Door::LOCAL, RunRequest { session, ..asked }).await
                 })?;
                 reply::print_rest(&made, &printed, is_json)
             }
@@ -84,7 +90,7 @@ impl Run {
         }
     }
 
-    fn body(&self, message: &str, schema: Option<Value>) -> Value {
+    fn body(&self, message: &str, schema: Option<Value>, server: &Server) -> Result<Value, Fail> {
         let mut members = Map::from_iter([("message".to_owned(), json!(message))]);
         if let Some(calls) = self.calls_max {
             members.insert("limits".to_owned(), json!({ "calls_max": calls }));
@@ -93,7 +99,10 @@ impl Run {
             members.insert("tools".to_owned(), json!(ceiling(self.tools.as_deref())));
         }
         members.extend(schema.map(|schema| ("response_schema".to_owned(), schema)));
-        Value::Object(members)
+        if let Some(named) = &self.session {
+            members.insert("session".to_owned(), json!(sessions::meant(server, named)?));
+        }
+        Ok(Value::Object(members))
     }
 }
 

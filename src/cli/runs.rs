@@ -21,7 +21,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use words::{answered, cost, damage, is_whole, table};
+pub(super) use words::table;
+use words::{answered, cost, damage, is_whole};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PastRuns {

@@ -144,6 +144,8 @@ mod transcripts;
 mod screens;
 // The command line on an empty home, on a busy one, and about words that were meant.
 mod ceiling;
+// Several runs in one conversation.
+mod sessions;
 mod commands;
 // A run without a server, as it happens.
 mod live;

@@ -50,7 +50,7 @@ pub(super) fn cost(found: &RunReply, asked: &Value, has_waited: bool) -> String 
 }
 
 /// The runs of a list.
-pub(super) fn table(rows: &[Value]) -> Result<(), Fail> {
+pub(in crate::cli) fn table(rows: &[Value]) -> Result<(), Fail> {
     let screen = Screen::stdout();
     let mut table = Sheet::new(&[
         Column::Whole("run"),
