@@ -164,6 +164,61 @@ fn a_reload_with_changed_settings_of_models_leaves_their_keys() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// A key that is gone is used no more after a reload, whatever else has changed. A new one is used
+/// only if it goes where the earlier one went, and the reload says so.
+#[test]
+fn a_removed_key_goes_out_of_use_and_a_new_one_goes_nowhere_else() {
+    const NEW: &str = "sk-test-9876543210fedcba";
+    let (model, elsewhere) = (HeadServer::start("ok"), HeadServer::start("ok"));
+    let home = TestHome::init();
+    let toml = |model: &HeadServer, price: u32| {
+        let price = format!("input_price = {price}\n");
+        home.configure(&format!("[llm]\nuse = [\"fast\"]\n{}{LOGS}", model.table("fast", &price)));
+    };
+    toml(&model, 1);
+    std::fs::create_dir(home.path("etc/credentials")).expect("made");
+    let file = home.path("etc/credentials/fast");
+    let store = |text: &str| crate::secrets::private(&file, text);
+    store(KEY);
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    let sent = || {
+        server.run(&key, "hello");
+        model.keys().pop().expect("a request")
+    };
+    assert_eq!(sent(), format!("Bearer {KEY}"));
+    // A price does not say where a key goes.
+    toml(&model, 2);
+    home.expect(0, &["model", "logout", "fast"]);
+    let told = home.expect(0, &["reload"]);
+    assert!(told.contains("- key of the model fast") && told.contains("! models.fast.input_price"), "{told}");
+    assert_eq!(sent(), "");
+    store(KEY);
+    let told = home.expect(0, &["reload"]);
+    assert!(told.contains("+ key of the model fast"), "{told}");
+    assert_eq!(sent(), format!("Bearer {KEY}"));
+    // The new key is for another server, which is asked after the next start.
+    toml(&elsewhere, 2);
+    store(NEW);
+    let told = home.expect(0, &["reload"]);
+    let expect = "! the new key of the model fast is not used: models.fast.base_url changed too";
+    assert!(told.contains(expect), "{told}");
+    let told = lines(&home.expect(0, &["--json", "reload"])).remove(0);
+    assert_eq!(told["model_keys"]["not_taken"], json!({ "fast": ["models.fast.base_url"] }), "{told}");
+    assert_eq!(sent(), format!("Bearer {KEY}"));
+    // A key that others can read is not taken without a word.
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&file, mode(0o644)).expect("mode");
+    let told = text(&home.par(&["reload"]).stderr);
+    assert!(told.contains("nothing was loaded") && told.contains("etc/credentials/fast"), "{told}");
+    std::fs::remove_file(&file).expect("removed");
+    let told = home.expect(0, &["reload"]);
+    assert!(told.contains("- key of the model fast"), "{told}");
+    assert_eq!((sent(), elsewhere.keys().len()), (String::new(), 0));
+    assert_eq!(server.stop(), Some(0));
+    home.expect(0, &["audit", "verify"]);
+}
+
 #[test]
 fn models_are_listed_tested_and_their_use_is_counted() {
     let model = HeadServer::start("ok");

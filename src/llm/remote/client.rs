@@ -128,7 +128,7 @@ impl<W: Wire> Remote<W> {
         // Before the key is taken: the finder always knows the key of its time.
         let began = self.secrets.now();
         let keys = self.keys.now();
-        let key = keys.get(&self.sink.name);
+        let key = keys.get(&self.sink.name).map(Arc::as_ref);
         if self.needs_key && key.is_none() {
             return Err(no_key::<W>(&self.sink.name));
         }

@@ -206,7 +206,7 @@ async fn a_key_that_is_exchanged_during_a_request_is_still_replaced() {
             let count = socket.read(&mut head).await.expect("read");
             assert!(String::from_utf8_lossy(&head[..count]).contains(KEY), "sent with the key of its time");
             secrets.exchange(finder(NEW));
-            keys.exchange(&of(NEW));
+            keys.exchange(&of(NEW), |_, _| true);
             let echo = format!("{{\"error\":{{\"message\":\"not {KEY} but {NEW}\"}}}}");
             socket.write_all(&answer(401, "", echo.as_bytes())).await.expect("written");
         });
