@@ -19,8 +19,8 @@
 //! * `breaker`, `guarded`: a model that fails is left alone for a while.
 
 mod form;
-mod error;
 mod reply;
+mod error;
 mod conversation;
 mod probe;
 mod proposer;
