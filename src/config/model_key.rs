@@ -98,7 +98,8 @@ impl ModelKeySource {
         self.is_named
     }
 
-    /// Whether no place has a key. A file that cannot be looked at counts as one that has. Blocking.
+    /// Whether no place has a key. A file that cannot be looked at counts as one that has a key.
+    /// Blocking.
     pub(super) fn is_absent(&self) -> bool {
         self.places.iter().all(|place| match place {
             KeyPlace::File(path) => is_gone(path),

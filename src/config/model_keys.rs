@@ -107,7 +107,7 @@ pub struct RereadKeys {
     pub not_taken: BTreeMap<String, Vec<String>>,
 }
 
-/// Reads the key of one model; a place that `par.toml` names and that is empty is no error.
+/// Reads the key of one model; a place that `par.toml` names may be empty.
 fn find_unless_gone(model: &NamedModel, home: &Home) -> Result<Option<FoundKey>, ConfigError> {
     match model.key.is_absent() {
         true => Ok(None),

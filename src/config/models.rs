@@ -246,6 +246,11 @@ fn finish(
         .iter()
         .map(|range| net(range).map_err(|why| (format!("{table}.addresses"), format!("`{range}` {why}"))));
     let addresses = addresses.collect::<Result<_, _>>()?;
+    if (1..limits::MODEL_WINDOW_TOKENS_MIN).contains(&raw.window_tokens) {
+        let least = limits::MODEL_WINDOW_TOKENS_MIN;
+        let why = format!("must be at least {least}, or 0 if it is not known");
+        return Err((format!("{table}.window_tokens"), why));
+    }
     let waits = waits(&raw).map_err(|(key, why)| (format!("{table}.{key}"), why))?;
     Ok(NamedModel {
         addresses,

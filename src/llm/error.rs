@@ -231,6 +231,9 @@ impl From<EgressError> for ModelError {
             EgressError::Forbidden(why) if !why.is_final() => {
                 format!("{error}: to permit it, name it in `addresses` of the model")
             }
+            EgressError::Tls(_) => {
+                format!("{error}; `ca_file` of the model names certificates to trust in addition")
+            }
             other => other.to_string(),
         };
         Self {

@@ -100,6 +100,10 @@ impl Provider for Guarded {
         Some(self.rests_for(open))
     }
 
+    fn failures(&self) -> u32 {
+        self.breaker().failures()
+    }
+
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,

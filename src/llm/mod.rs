@@ -45,6 +45,6 @@ pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind, SentRequest};
 pub use form::{OpaqueOrigin, RequestForm};
 pub use proposer::{Proposer, ProviderKind};
-pub use provider::{BoxFuture, DeltaSink, ModelRequest, Provider, ToolOffer};
+pub use provider::{BoxFuture, DeltaSink, ModelRequest, Provider, RetriedAsk, ToolOffer};
 pub use reply::{ModelReply, OpaqueState, ReplyPart, Stop, StreamedBytes, TokenUsage};
 pub use settings::Settings;

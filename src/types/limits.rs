@@ -348,6 +348,8 @@ pub const REPLY_TOKENS_MAX: u32 = 4_096;
 /// Bytes of text and JSON that count as one token when tokens are estimated. Most models have more
 /// bytes in a token, so the estimate is rather too high.
 pub const BYTES_PER_TOKEN: usize = 3;
+/// Smallest window of a model that may be configured, in tokens.
+pub const MODEL_WINDOW_TOKENS_MIN: u64 = 1_024;
 /// Attempts at one request to the model.
 pub const MODEL_TRIES_MAX: u32 = 3;
 /// Longest delay between two attempts, in milliseconds; if a server asks for more, there is no
