@@ -46,8 +46,11 @@ async fn each_invalid_answer_is_classified(kind: ProviderKind) {
     };
     use ModelErrorKind::{Malformed, Status, TooLarge};
     check(answer(200, "", b""), Malformed, "it is empty").await;
-    let html =
-        check(answer(200, "content-type: text/html\r\n", b"<html>\x1b[2J"), Malformed, "expected value");
+    let html = check(
+        answer(200, "content-type: text/html\r\n", b"<html>\x1b[2J"),
+        Malformed,
+        "its type is `text/html`",
+    );
     assert_eq!(html.await.raw.as_deref(), Some(b"<html>\x1b[2J".as_slice()));
     check(answer(204, "", b""), Malformed, "it is empty").await;
     check(
