@@ -11,7 +11,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// The keys of the models that are asked, by the models' names. Clones share them; a reload
 /// exchanges them for every clone.
 #[derive(Clone, Debug, Default)]
-pub struct ModelKeys(Arc<RwLock<Arc<BTreeMap<String, Arc<Secret>>>>>);
+pub struct ModelKeys(Arc<RwLock<Arc<KeysByModel>>>);
+
+/// Keys by the names of their models.
+pub type KeysByModel = BTreeMap<String, Arc<Secret>>;
 
 impl ModelKeys {
     /// Starts with one key.
@@ -33,7 +36,7 @@ impl ModelKeys {
 
     /// The keys at present. One request uses the same ones from beginning to end.
     #[must_use]
-    pub fn now(&self) -> Arc<BTreeMap<String, Arc<Secret>>> {
+    pub fn now(&self) -> Arc<KeysByModel> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
