@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub struct ModelKeys(Arc<RwLock<Arc<KeysByModel>>>);
 
 /// Keys by the names of their models.
-pub type KeysByModel = BTreeMap<String, Arc<Secret>>;
+type KeysByModel = BTreeMap<String, Arc<Secret>>;
 
 impl ModelKeys {
     /// Starts with one key.
