@@ -37,7 +37,7 @@ pub use api::{
 pub use cancel::CancelError;
 pub use news::{
     AllowedCall, DecidedCall, LiveWords, ModelChange, RecordedReply, ReplyWords, RunBegun, RunNews,
-    VoidReason, Watch,
+    TrimmedContext, VoidReason, Watch,
 };
 pub use resume::{Requesters, ResumeError};
 pub use run::SYSTEM;

@@ -4,6 +4,7 @@
 //! coming: they are provisional, and the recorded reply or its failure follows them.
 
 use super::api::{Step, UnfitAnswer};
+use crate::llm::RetriedAsk;
 use crate::secrets::Clean;
 use crate::types::{CallId, RunId, SessionId, limits};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,10 @@ pub enum RunNews {
     Words(LiveWords),
     /// The words since the last reply are part of no reply that counts.
     Void(VoidReason),
+    /// A request to the model failed, and is sent again. No entry says so.
+    Retrying(RetriedAsk),
+    /// Outputs of earlier calls are left out of the next request; this is on the ledger.
+    Trimmed(TrimmedContext),
     /// A model failed, and the next one is asked; both are on the ledger.
     NextModel(ModelChange),
     /// The model's reply is on the ledger.
@@ -69,6 +74,15 @@ pub struct ModelChange {
     pub why: String,
     /// The name of the model that is asked now.
     pub next: String,
+}
+
+/// Outputs that are left out of the conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrimmedContext {
+    /// The number of its `context.trim`.
+    pub seq: u64,
+    /// What was left out and why: visible text.
+    pub what: String,
 }
 
 /// Why words that were shown are void. The reply of the run says more.

@@ -116,6 +116,18 @@ impl Agent {
         self.ledger().obstacle()
     }
 
+    /// That the first model in use has failed all of its newest requests.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let failures = self.provider.failures();
+        let name = self.provider.named().unwrap_or_else(|| self.provider.model());
+        (failures >= limits::MODEL_FAILURES_MAX).then(|| {
+            format!(
+                "the newest {failures} requests to the model `{name}` have all failed; `par model status` says why"
+            )
+        })
+    }
+
     /// The ledger.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {

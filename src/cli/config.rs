@@ -42,6 +42,7 @@ fn check(config: &Config, is_json: bool) -> Result<(), Fail> {
         Err(_) => Secrets::default(),
     };
     drop(compose::provider(config, &model_keys, &secrets)?);
+    config.models.asked().try_for_each(check_ca_file)?;
     // Opening a file would make it; a start makes it if its folder exists.
     match config.anchoring.place.strip_prefix("file:").map(Path::new) {
         Some(file) if !file.exists() => check_folder(file)?,
@@ -54,6 +55,13 @@ fn check(config: &Config, is_json: bool) -> Result<(), Fail> {
     }
     notes.iter().try_for_each(|note| show::line(&format!("note  {note}")))?;
     show::line(&format!("ok: {tools} tools, {policies} policies"))
+}
+
+/// Each request of a model would fail without the certificates that it trusts.
+fn check_ca_file(model: &NamedModel) -> Result<(), Fail> {
+    let Some(file) = &model.ca_file else { return Ok(()) };
+    let unread = |e| Fail::usage(format!("`{}`: {}: {e}", model.setting("ca_file"), file.display()));
+    std::fs::read(file).map(drop).map_err(unread)
 }
 
 fn check_folder(file: &Path) -> Result<(), Fail> {
@@ -78,6 +86,7 @@ fn notes(config: &Config) -> Vec<String> {
         .chain(compose::unreachable(config))
         .chain(taken(config))
         .chain(keyless(config))
+        .chain(in_clear(config))
         .collect()
 }
 
@@ -105,6 +114,12 @@ fn keyless(config: &Config) -> Vec<String> {
             format!("model `{0}` has no key; if its server wants one: `par model login {0}`", model.name)
         })
         .collect()
+}
+
+/// The models whose key others could read on the network.
+fn in_clear(config: &Config) -> Vec<String> {
+    let keyed = config.models.asked().filter(|model| matches!(config.model_key(model), Ok(Some(_))));
+    keyed.filter_map(compose::key_in_clear).collect()
 }
 
 fn show_keys(config: &Config, is_json: bool) -> Result<(), Fail> {

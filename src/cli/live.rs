@@ -7,6 +7,7 @@ use super::reply::{self, PrintedRun};
 use super::show;
 use super::table::{Screen, Tone};
 use crate::agent::{DecidedCall, RecordedReply, RunNews, Step, VoidReason, Watch};
+use crate::llm::RetriedAsk;
 use crate::types::text;
 use std::io::Write as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -88,7 +89,10 @@ impl Waits {
     fn after(&mut self, news: &RunNews) -> Option<String> {
         let asks = || Some("asking the model".to_owned());
         match news {
-            RunNews::Begun(_) | RunNews::Asking => asks(),
+            RunNews::Begun(_) | RunNews::Asking | RunNews::NextModel(_) => asks(),
+            RunNews::Retrying(RetriedAsk { why, attempt, attempts_max, .. }) => {
+                Some(format!("{}; attempt {attempt} of {attempts_max}", text::visible_line(why)))
+            }
             RunNews::Step(_) => {
                 self.running = self.running.saturating_sub(1);
                 if self.running == 0 { asks() } else { None }
@@ -123,8 +127,8 @@ impl Printer {
     /// Whether something is printed for these news.
     fn is_shown(&self, news: &RunNews) -> bool {
         match news {
-            RunNews::Begun(_) | RunNews::NextModel(_) => true,
-            RunNews::Asking => false,
+            RunNews::Begun(_) | RunNews::NextModel(_) | RunNews::Trimmed(_) => true,
+            RunNews::Asking | RunNews::Retrying(_) => false,
             RunNews::Words(_) | RunNews::Decided(_) | RunNews::Step(_) => self.is_printed,
             RunNews::Void(_) | RunNews::Said(_) => !self.words.is_empty(),
         }
@@ -133,7 +137,12 @@ impl Printer {
     fn print(&mut self, news: RunNews) -> Result<(), Fail> {
         match news {
             RunNews::Begun(begun) => self.printed.run = Some(begun.run),
-            RunNews::Asking => {}
+            RunNews::Asking | RunNews::Retrying(_) => {}
+            RunNews::Trimmed(trimmed) => show::note(&format!(
+                "par: {}, recorded as entry {}",
+                text::visible_line(&trimmed.what),
+                trimmed.seq
+            )),
             RunNews::Words(words) => self.words(words.text())?,
             RunNews::Void(reason) => self.void(match reason {
                 VoidReason::Failed => {
@@ -222,6 +231,7 @@ fn write(words: &str) -> Result<(), Fail> {
 mod tests {
     use super::Waits;
     use crate::agent::{RunBegun, RunNews};
+    use crate::llm::RetriedAsk;
     use crate::types::{RunId, SessionId};
 
     /// Issue 15, finding 21: while the model thought, the line said `starting`.
@@ -232,6 +242,10 @@ mod tests {
         let mut waits = Waits::default();
         assert_eq!(waits.after(&begun), Some("asking the model".to_owned()));
         assert_eq!(waits.after(&RunNews::Asking), Some("asking the model".to_owned()));
+        let why = "the model answered 429".to_owned();
+        let retried = RetriedAsk { why, attempt: 2, attempts_max: 3, pause_ms: 7_000 };
+        let told = waits.after(&RunNews::Retrying(retried));
+        assert_eq!(told, Some("the model answered 429; attempt 2 of 3".to_owned()));
         assert_eq!(waits.after(&RunNews::Decided(Vec::new())), Some("asking the model".to_owned()));
     }
 }

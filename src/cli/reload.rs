@@ -59,6 +59,20 @@ fn lines(reloaded: &Value) -> Vec<String> {
             lines.push(format!("  ~ {what}"));
         }
     }
+    for (change, what) in [("added", "+"), ("removed", "-"), ("replaced", "~")] {
+        let named = each(&format!("/model_keys/{change}"));
+        lines.extend(named.iter().map(|name| format!("  {what} key of the model {name}")));
+    }
+    let not_taken = reloaded.pointer("/model_keys/not_taken").and_then(Value::as_object);
+    for (name, settings) in not_taken.into_iter().flatten() {
+        let settings: Vec<&str> =
+            settings.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        lines.push(format!(
+            "  ! the new key of the model {name} is not used: {} changed too, and both take effect at the next \
+             start; until then the model is asked as before",
+            settings.join(", ")
+        ));
+    }
     lines.extend(each("/accepted").iter().map(|name| format!("  + tool {name} is not refused any more")));
     for refused in reloaded.get("refused").and_then(Value::as_array).into_iter().flatten() {
         let word = |name: &str| refused.get(name).and_then(Value::as_str).unwrap_or("-");

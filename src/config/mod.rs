@@ -38,8 +38,8 @@ pub use environment::{
 pub use error::{ConfigError, ConfigFaults};
 pub use home::{Home, closed_to_others, socket_folders};
 pub use model_key::{FoundKey, KeyPlace, ModelKeySource};
-pub use model_keys::ModelKeys;
-pub use models::{ModelWaits, Models, NamedModel};
+pub use model_keys::{ModelKeys, RereadKeys};
+pub use models::{ModelWaits, Models, NamedModel, secret_name};
 pub use raw::{OsUser, ROLE_NAMES};
 pub use secret::SecretSource;
 pub use settings::{Anchoring, Config, LogFormat, Segments};

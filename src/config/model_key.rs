@@ -98,6 +98,16 @@ impl ModelKeySource {
         self.is_named
     }
 
+    /// Whether no place has a key. A file that cannot be looked at counts as one that has a key.
+    /// Blocking.
+    pub(super) fn is_absent(&self) -> bool {
+        self.places.iter().all(|place| match place {
+            KeyPlace::File(path) => is_gone(path),
+            KeyPlace::Credential(name) => environment::credential(name).is_none_or(|path| is_gone(&path)),
+            KeyPlace::Variable(name) => environment::key(name).is_none(),
+        })
+    }
+
     /// Reads the key from the first place that has one. Blocking.
     pub(super) fn read(&self, home: &Home) -> Result<Option<FoundKey>, String> {
         for place in &self.places {
@@ -152,6 +162,10 @@ impl fmt::Display for KeyPlace {
             Self::Variable(name) => write!(f, "variable {name}"),
         }
     }
+}
+
+fn is_gone(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|e| e.kind() == ErrorKind::NotFound)
 }
 
 fn is_variable(name: &str) -> bool {

@@ -139,7 +139,21 @@ impl NamedModel {
     /// The name of its key among the secrets.
     #[must_use]
     pub fn secret_name(&self) -> String {
-        if self.table == "llm" { "llm.api_key".to_owned() } else { format!("{}.key", self.table) }
+        secret_name(&self.name)
+    }
+
+    /// The settings that decide where its key comes from and goes to, and that `other` has
+    /// otherwise.
+    pub(super) fn sends_differently(&self, other: &Self) -> Vec<&'static str> {
+        let differ = [
+            ("wire", self.wire != other.wire),
+            ("base_url", self.base_url != other.base_url),
+            ("key", self.key != other.key),
+            ("addresses", self.addresses != other.addresses),
+            ("proxy", self.proxy != other.proxy),
+            ("ca_file", self.ca_file != other.ca_file),
+        ];
+        differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }
 
     /// A setting of it, as messages name it: `llm.model`, `models.NAME.model`.
@@ -147,6 +161,12 @@ impl NamedModel {
     pub fn setting(&self, key: &str) -> String {
         format!("{}.{key}", self.table)
     }
+}
+
+/// The name among the secrets of the key of the model `name`.
+#[must_use]
+pub fn secret_name(name: &str) -> String {
+    if name == ModelSink::DEFAULT { "llm.api_key".to_owned() } else { format!("models.{name}.key") }
 }
 
 fn check_tables(tables: &BTreeMap<String, RawModel>) -> Result<(), Refused> {
@@ -226,6 +246,11 @@ fn finish(
         .iter()
         .map(|range| net(range).map_err(|why| (format!("{table}.addresses"), format!("`{range}` {why}"))));
     let addresses = addresses.collect::<Result<_, _>>()?;
+    if (1..limits::MODEL_WINDOW_TOKENS_MIN).contains(&raw.window_tokens) {
+        let least = limits::MODEL_WINDOW_TOKENS_MIN;
+        let why = format!("must be at least {least}, or 0 if it is not known");
+        return Err((format!("{table}.window_tokens"), why));
+    }
     let waits = waits(&raw).map_err(|(key, why)| (format!("{table}.{key}"), why))?;
     Ok(NamedModel {
         addresses,

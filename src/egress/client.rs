@@ -102,21 +102,25 @@ pub struct Response {
     pub retry_after: Option<Duration>,
     /// `X-Request-Id`, else `Request-Id`: printable text of bounded length.
     pub request_id: Option<String>,
+    /// `Content-Type`: printable text of bounded length.
+    pub content_type: Option<String>,
     /// The body, at most [`limits::MODEL_REPLY_BYTES_MAX`] long.
     pub body: Vec<u8>,
 }
 
 impl Parted for Response {
-    type Parts = ((u16, Option<Duration>), Option<String>, Vec<u8>);
+    type Parts = ((u16, Option<Duration>), (Option<String>, Option<String>), Vec<u8>);
 
     fn apart(self) -> (Self::Parts, fn(Self::Parts) -> Self) {
-        let Self { status, retry_after, request_id, body } = self;
-        (((status, retry_after), request_id, body), |((status, retry_after), request_id, body)| Self {
+        let Self { status, retry_after, request_id, content_type, body } = self;
+        let whole = |((status, retry_after), (request_id, content_type), body)| Self {
             status,
             retry_after,
             request_id,
+            content_type,
             body,
-        })
+        };
+        (((status, retry_after), (request_id, content_type), body), whole)
     }
 }
 
@@ -236,7 +240,13 @@ impl Client {
                 break;
             }
         }
-        Ok(Response { status: 200, retry_after: None, request_id: None, body: Vec::new() })
+        Ok(Response {
+            status: 200,
+            retry_after: None,
+            request_id: None,
+            content_type: None,
+            body: Vec::new(),
+        })
     }
 
     /// Whether a server answers at `endpoint`: the HTTP status of a GET without a key. The body is
@@ -364,10 +374,12 @@ async fn read(mut answer: reqwest::Response, idle: Option<Duration>) -> Result<R
 fn head(answer: &reqwest::Response) -> Response {
     let status = answer.status().as_u16();
     let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| wait_from(value.to_str().ok()?));
-    let request_id = ["x-request-id", "request-id"].into_iter().find_map(|name| answer.headers().get(name));
-    let request_id = request_id.and_then(|value| value.to_str().ok());
-    let request_id = request_id.map(|id| text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX)));
-    Response { status, retry_after, request_id, body: Vec::new() }
+    let shown = |name: &str| {
+        let value = answer.headers().get(name)?.to_str().ok()?;
+        Some(text::visible_line(text::prefix(value, limits::SHOWN_BYTES_MAX)))
+    };
+    let request_id = ["x-request-id", "request-id"].into_iter().find_map(shown);
+    Response { status, retry_after, request_id, content_type: shown("content-type"), body: Vec::new() }
 }
 
 /// Reads chunk by chunk, because the announced length cannot be trusted.

@@ -3,6 +3,7 @@
 use super::address::Forbidden;
 use super::connect::ConnectError;
 use crate::types::{limits, text};
+use rustls::CertificateError;
 use std::error::Error;
 
 /// Why a request got no complete answer. An answer with any status is not an error.
@@ -65,7 +66,7 @@ impl EgressError {
         } else if error.is_builder() {
             Self::Address(bounded(root_cause(&error)))
         } else if let Some(tls) = tls_cause(&error) {
-            Self::Tls(bounded(tls))
+            Self::Tls(untrusted(tls))
         } else if error.is_connect() && error.is_timeout() {
             Self::Late(Wait::Connect)
         } else if error.is_connect() {
@@ -80,6 +81,30 @@ impl EgressError {
 
 fn bounded(cause: &dyn Error) -> String {
     text::visible_line(text::prefix(&cause.to_string(), limits::REASON_BYTES_MAX))
+}
+
+/// Why a connection with TLS is not trusted, in words.
+fn untrusted(error: &rustls::Error) -> String {
+    let rustls::Error::InvalidCertificate(why) = error else { return bounded(error) };
+    let words = match why {
+        CertificateError::UnknownIssuer => "is signed by no authority that is trusted here",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "is not valid yet",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "is for another name"
+        }
+        CertificateError::Revoked => "has been revoked",
+        CertificateError::BadSignature => "has a signature that is wrong",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "is not one of a server"
+        }
+        // webpki has a word of its own for it.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "is one of an authority and not of a server"
+        }
+        _ => return bounded(error),
+    };
+    format!("the server's certificate {words}")
 }
 
 /// The error of the TLS library in the causes of `error`, if any.

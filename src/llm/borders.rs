@@ -110,7 +110,13 @@ fn states(reply: &ModelReply) -> usize {
 /// and names are visible and bounded. Any other answer becomes a bounded error.
 fn reply<W: Wire>(bytes: &[u8]) -> Option<ModelReply> {
     let digest = Digest::sha256(b"request");
-    is_bounded(refusal(Response { status: 429, retry_after: None, request_id: None, body: bytes.to_vec() }));
+    is_bounded(refusal(Response {
+        status: 429,
+        retry_after: None,
+        request_id: None,
+        content_type: None,
+        body: bytes.to_vec(),
+    }));
     let reply = match read::<W>(bytes.to_vec(), digest, &OpaqueOrigin::default()) {
         Ok(reply) => reply,
         Err(why) => {

@@ -40,6 +40,11 @@ impl Breaker {
         Some(OpenCircuit { failures: self.failures, left_ms: left_us.div_ceil(1_000) })
     }
 
+    /// Failures in a row.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// Lets a request through, or says why not.
     pub(super) fn begin(&mut self, now_us: u64) -> Result<(), OpenCircuit> {
         if let Some(open) = self.obstacle(now_us) {

@@ -1,6 +1,7 @@
 //! Why a request got no reply.
 
 use super::form::RequestForm;
+use super::reply::ModelReply;
 use crate::egress::{EgressError, Wait};
 use crate::secrets::{Finder, SecretCounts, Secrets};
 use crate::types::{Digest, limits, text};
@@ -133,6 +134,25 @@ impl ModelError {
         }
     }
 
+    /// A stream that ended before the reply did. As with a whole answer whose connection breaks,
+    /// another model may be asked. The request is not repeated: its server has written a part of
+    /// the reply, and may charge for it.
+    pub(super) fn cut(reply: ModelReply) -> Self {
+        let message = reply.stop.failure().unwrap_or_default();
+        let digest = reply.request_digest;
+        let mut raw = reply.raw;
+        raw.truncate(limits::MODEL_ERROR_BYTES_MAX);
+        Self {
+            kind: ModelErrorKind::Transport,
+            message: shown(&message),
+            retryable: false,
+            raw: Some(raw).filter(|raw| !raw.is_empty()),
+            found: reply.found,
+            retry_after: None,
+            sent: reply.form.map(|form| Box::new(SentRequest { digest, form })),
+        }
+    }
+
     /// The server refused; `why` is the part of its reason that could be read. Not yet
     /// [`bounded`](Self::bounded).
     pub(super) fn status(status: u16, why: &str, raw: Vec<u8>) -> Self {
@@ -210,6 +230,9 @@ impl From<EgressError> for ModelError {
         let message = match &error {
             EgressError::Forbidden(why) if !why.is_final() => {
                 format!("{error}: to permit it, name it in `addresses` of the model")
+            }
+            EgressError::Tls(_) => {
+                format!("{error}; `ca_file` of the model names certificates to trust in addition")
             }
             other => other.to_string(),
         };

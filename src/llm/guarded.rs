@@ -4,7 +4,7 @@ use super::breaker::{Breaker, OpenCircuit};
 use super::error::ModelError;
 use super::proposer::Proposer;
 use super::provider::{BoxFuture, ModelRequest, Provider};
-use super::reply::ModelReply;
+use super::reply::{ModelReply, Stop};
 use crate::types::ModelSink;
 use crate::types::clock::mono_us;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,11 @@ impl Guarded {
             let begun = self.breaker().begin(mono_us());
             begun.map_err(|open| self.rests_for(open))?;
         }
-        let asked = self.provider.complete(request).await;
+        let asked = match self.provider.complete(request).await {
+            // With no other model to ask, what came is recorded as a reply.
+            Ok(reply) if is_cut(&reply) && self.next.is_some() => Err(ModelError::cut(reply)),
+            asked => asked,
+        };
         match &asked {
             Err(error) if error.is_of_service() => {
                 let pause_ms =
@@ -53,10 +57,16 @@ impl Guarded {
                 self.breaker().fail(mono_us(), pause_ms);
             }
             // An answer of any kind comes from a server in service.
+            Ok(reply) if is_cut(reply) => self.breaker().fail(mono_us(), None),
             Ok(_) | Err(_) => self.breaker().succeed(),
         }
         asked
     }
+}
+
+/// Whether the stream of the reply ended before the reply did.
+fn is_cut(reply: &ModelReply) -> bool {
+    matches!(reply.stop, Stop::Cut(_))
 }
 
 impl Provider for Guarded {
@@ -88,6 +98,10 @@ impl Provider for Guarded {
         self.next.as_ref()?;
         let open = self.breaker().obstacle(mono_us())?;
         Some(self.rests_for(open))
+    }
+
+    fn failures(&self) -> u32 {
+        self.breaker().failures()
     }
 
     fn complete<'a>(

@@ -19,8 +19,8 @@
 //! * `breaker`, `guarded`: a model that fails is left alone for a while.
 
 mod form;
-mod error;
 mod reply;
+mod error;
 mod conversation;
 mod probe;
 mod proposer;
@@ -45,6 +45,6 @@ pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind, SentRequest};
 pub use form::{OpaqueOrigin, RequestForm};
 pub use proposer::{Proposer, ProviderKind};
-pub use provider::{BoxFuture, DeltaSink, ModelRequest, Provider, ToolOffer};
+pub use provider::{BoxFuture, DeltaSink, ModelRequest, Provider, RetriedAsk, ToolOffer};
 pub use reply::{ModelReply, OpaqueState, ReplyPart, Stop, StreamedBytes, TokenUsage};
 pub use settings::Settings;

@@ -8,6 +8,7 @@ use super::reply::ModelReply;
 use crate::gate::ModelPermit;
 use crate::secrets::Clean;
 use crate::types::ModelSink;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 use std::pin::Pin;
@@ -55,6 +56,11 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// How many of its requests have failed in a row, up to the newest.
+    fn failures(&self) -> u32 {
+        0
+    }
+
     /// Sends one constant question, outside any run and without a permit: it contains nothing of
     /// this host. Shows whether the model answers.
     fn probe(&self, deadline: Duration) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
@@ -96,17 +102,45 @@ pub struct ModelRequest<'a> {
 /// Gets the text of a reply while it comes, searched for secrets. The text is provisional: the
 /// reply may still fail, and only the whole reply is recorded and proposes calls.
 #[derive(Clone, Copy)]
-pub struct DeltaSink<'a>(&'a (dyn Fn(Clean<String>) + Send + Sync));
+pub struct DeltaSink<'a> {
+    listener: &'a (dyn Fn(Clean<String>) + Send + Sync),
+    retries: Option<&'a (dyn Fn(RetriedAsk) + Send + Sync)>,
+}
+
+/// A request that failed and is sent again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetriedAsk {
+    /// What the server did, in PAR's own words.
+    pub why: String,
+    /// The number of the next attempt, from 2.
+    pub attempt: u32,
+    /// How many attempts there are at most.
+    pub attempts_max: u32,
+    /// The delay before it, in milliseconds.
+    pub pause_ms: u64,
+}
 
 impl<'a> DeltaSink<'a> {
     /// Calls `listener` with each new piece, which is never empty.
     #[must_use]
     pub fn new(listener: &'a (dyn Fn(Clean<String>) + Send + Sync)) -> Self {
-        Self(listener)
+        Self { listener, retries: None }
+    }
+
+    /// The same, which calls `retries` before a request is sent again.
+    #[must_use]
+    pub fn with_retries(self, retries: &'a (dyn Fn(RetriedAsk) + Send + Sync)) -> Self {
+        Self { retries: Some(retries), ..self }
     }
 
     pub(super) fn pass(&self, delta: Clean<String>) {
-        (self.0)(delta);
+        (self.listener)(delta);
+    }
+
+    pub(super) fn retry(&self, retried: RetriedAsk) {
+        if let Some(retries) = self.retries {
+            retries(retried);
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 use super::bundles::keep_bundle;
 use super::error::RulesError;
 use super::load::load_rules;
-use super::secrets::load_secrets;
+use super::secrets::{exchange_keys, load_secrets};
 use crate::auth::Principal;
-use crate::config::{Config, ConfigFaults, Home, ModelKeys, Shown};
+use crate::config::{Config, ConfigFaults, Home, ModelKeys, Models, RereadKeys, Shown};
 use crate::gate::{Gate, Granted, Rules};
 use crate::launcher::{Report, StartError};
 use crate::ledger::payload::{
@@ -114,6 +114,8 @@ pub struct Reloader {
     model_keys: ModelKeys,
     /// The configuration at the start of the process.
     shown: Arc<[Shown]>,
+    /// Its models: they are asked until the process ends.
+    models: Arc<Models>,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -140,7 +142,8 @@ impl Reloader {
     #[must_use]
     pub fn new(gate: Gate, launcher: Launcher, model_keys: ModelKeys, config: &Config) -> Self {
         let (home, shown) = (config.home.clone(), config.shown.clone().into());
-        Self { gate, launcher, home, model_keys, shown, turn: Arc::default() }
+        let models = Arc::new(config.models.clone());
+        Self { gate, launcher, home, model_keys, shown, models, turn: Arc::default() }
     }
 
     /// Reloads tools, scripts, policies, groups, bounds on approvals, named secrets and keys of
@@ -150,9 +153,10 @@ impl Reloader {
     ///
     /// `by` asked for it, through that power; `None` is a signal. Returns what changed, after it is
     /// durable: `policy` and `was` (digests), `policies` and `tools` (each `added`, `removed`,
-    /// `changed`), `runbooks`, `groups`, `labels`, `secrets`, `refused`, `accepted` (tools that the
-    /// launcher before refused), `not_loaded` (keys of `par.toml` that take effect at the next
-    /// start), `ledger`.
+    /// `changed`), `runbooks`, `groups`, `labels`, `secrets`, `model_keys` (names of models whose
+    /// key was `added`, `replaced` or `removed`, and `not_taken`: name → the settings that have
+    /// changed too), `refused`, `accepted` (tools that the launcher before refused), `not_loaded`
+    /// (keys of `par.toml` that take effect at the next start), `ledger`.
     ///
     /// A refused reload is recorded too, with the reason.
     pub async fn reload(&self, by: Option<(&Principal, Granted)>) -> Result<Value, ReloadError> {
@@ -177,10 +181,9 @@ impl Reloader {
     }
 
     async fn load(&self, by: Option<(&Principal, Granted)>) -> Result<Value, ReloadError> {
-        let (home, shown) = (self.home.clone(), self.shown.clone());
-        let known = self.gate.secrets().now();
-        let loaded = tokio::task::spawn_blocking(move || load_anew(home, &shown, &known)).await;
-        let Loaded { rules, finder, model_keys, open_max, not_loaded } =
+        let (this, known) = (self.clone(), self.gate.secrets().now());
+        let loaded = tokio::task::spawn_blocking(move || this.load_anew(&known)).await;
+        let Loaded { rules, finder, reread, open_max, not_loaded } =
             loaded.map_err(|e| RulesError(vec![e.to_string()]))??;
         let renewal = self.launcher.renew().await.map_err(ReloadError::Launcher)?;
         check_launcher(&rules, renewal.report())?;
@@ -197,6 +200,7 @@ impl Reloader {
             ("refused".to_owned(), json!(renewal.report().refused)),
             ("accepted".to_owned(), json!(accepted)),
             ("not_loaded".to_owned(), json!(not_loaded)),
+            ("model_keys".to_owned(), keys_changed(&reread)),
             ("secrets".to_owned(), json!(!finder.finds_same_as(&self.gate.secrets().now()))),
         ]);
         let difference = old.difference(&rules);
@@ -219,9 +223,7 @@ impl Reloader {
         let in_force = || {
             // Before a key can be sent, what comes back is searched for it.
             self.gate.secrets().exchange(finder);
-            if let Some(keys) = model_keys {
-                self.model_keys.exchange(&keys);
-            }
+            exchange_keys(&self.model_keys, &reread.keys, self.gate.secrets());
             self.gate.bound_open_approvals(open_max.0, open_max.1);
             renewal.install();
         };
@@ -236,45 +238,56 @@ impl Reloader {
 struct Loaded {
     rules: Rules,
     finder: Finder,
-    /// `None` if settings of models have changed: a key goes only where it was meant to go.
-    model_keys: Option<ModelKeys>,
+    reread: RereadKeys,
     /// Open approval requests of a key or user, and of a run.
     open_max: (u64, u64),
     /// The keys of `par.toml` that changed without taking effect.
     not_loaded: Vec<String>,
 }
 
-fn load_anew(home: Home, started: &[Shown], known: &Finder) -> Result<Loaded, RulesError> {
-    let config = Config::load(home)
-        .map_err(|e: ConfigFaults| RulesError(e.0.iter().map(ToString::to_string).collect()))?;
-    let values = |shown: &[Shown]| -> BTreeMap<String, String> {
-        shown.iter().map(|one| (one.key.clone(), one.value.clone())).collect()
-    };
-    let (old, new) = (values(started), values(&config.shown));
-    let is_loaded = |key: &str| match key.split_once('.') {
-        Some(("approvals", name)) => name.starts_with("open_"),
-        Some((table, _)) => ["groups", "secrets", "secret_patterns"].contains(&table),
-        None => false,
-    };
-    let is_other = |key: &&String| old.get(*key) != new.get(*key) && !is_loaded(key);
-    let mut changed: Vec<String> = old.keys().chain(new.keys()).filter(is_other).cloned().collect();
-    changed.sort_unstable();
-    changed.dedup();
-    // The launcher's view and the names in policies depend on them.
-    if let Some(key) = changed.iter().find(|key| key.starts_with("paths.")) {
-        let reason = format!("`{key}` has changed: restart the server to apply it");
-        return Err(RulesError(vec![reason]));
+/// What became of the keys of models that have changed; `null` if none has.
+fn keys_changed(reread: &RereadKeys) -> Value {
+    let RereadKeys { added, replaced, removed, not_taken, .. } = reread;
+    let is_same = [added, replaced, removed].iter().all(|names| names.is_empty()) && not_taken.is_empty();
+    match is_same {
+        true => Value::Null,
+        false => {
+            json!({ "added": added, "replaced": replaced, "removed": removed, "not_taken": not_taken })
+        }
     }
-    let is_model = |key: &String| matches!(key.split_once('.'), Some(("llm" | "models", _)));
-    let model_keys = match changed.iter().any(is_model) {
-        true => None,
-        false => Some(config.model_keys().map_err(|e| RulesError(vec![e.to_string()]))?),
-    };
-    Ok(Loaded {
-        rules: load_rules(&config)?,
-        finder: load_secrets(&config, model_keys.as_ref(), known)?,
-        model_keys,
-        open_max: (config.open_key_max, config.open_run_max),
-        not_loaded: changed,
-    })
+}
+
+impl Reloader {
+    fn load_anew(&self, known: &Finder) -> Result<Loaded, RulesError> {
+        let config = Config::load(self.home.clone())
+            .map_err(|e: ConfigFaults| RulesError(e.0.iter().map(ToString::to_string).collect()))?;
+        let values = |shown: &[Shown]| -> BTreeMap<String, String> {
+            shown.iter().map(|one| (one.key.clone(), one.value.clone())).collect()
+        };
+        let (old, new) = (values(&self.shown), values(&config.shown));
+        let is_loaded = |key: &str| match key.split_once('.') {
+            Some(("approvals", name)) => name.starts_with("open_"),
+            Some((table, _)) => ["groups", "secrets", "secret_patterns"].contains(&table),
+            None => false,
+        };
+        let is_other = |key: &&String| old.get(*key) != new.get(*key) && !is_loaded(key);
+        let mut changed: Vec<String> = old.keys().chain(new.keys()).filter(is_other).cloned().collect();
+        changed.sort_unstable();
+        changed.dedup();
+        // The launcher's view and the names in policies depend on them.
+        if let Some(key) = changed.iter().find(|key| key.starts_with("paths.")) {
+            let reason = format!("`{key}` has changed: restart the server to apply it");
+            return Err(RulesError(vec![reason]));
+        }
+        // A key goes only where it was meant to go.
+        let reread = self.model_keys.reread(&self.models, &config.models, &config.home);
+        let reread = reread.map_err(|e| RulesError(vec![e.to_string()]))?;
+        Ok(Loaded {
+            rules: load_rules(&config)?,
+            finder: load_secrets(&config, Some(&reread.keys), known)?,
+            reread,
+            open_max: (config.open_key_max, config.open_run_max),
+            not_loaded: changed,
+        })
+    }
 }

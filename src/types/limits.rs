@@ -354,6 +354,8 @@ pub const SESSION_RUNS_MAX: usize = 500;
 /// A session ends by itself so long after its newest run, in milliseconds: 30 days.
 pub const SESSION_IDLE_MS: u64 = 30 * 24 * 3_600_000;
 
+/// Smallest window of a model that may be configured, in tokens.
+pub const MODEL_WINDOW_TOKENS_MIN: u64 = 1_024;
 /// Attempts at one request to the model.
 pub const MODEL_TRIES_MAX: u32 = 3;
 /// Longest delay between two attempts, in milliseconds; if a server asks for more, there is no

@@ -2,8 +2,11 @@
 
 use crate::model::http;
 use crate::support::{TestHome, text};
-use crate::terminal::on_terminal;
+use crate::terminal::{next_chunk, on_terminal};
+use nix::sys::signal::Signal;
+use nix::sys::termios::{LocalFlags, tcgetattr};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
@@ -164,6 +167,61 @@ fn a_reload_with_changed_settings_of_models_leaves_their_keys() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// A key that is gone is used no more after a reload, whatever else has changed. A new one is used
+/// only if it goes where the earlier one went, and the reload says so.
+#[test]
+fn a_removed_key_goes_out_of_use_and_a_new_one_goes_nowhere_else() {
+    const NEW: &str = "sk-test-9876543210fedcba";
+    let (model, elsewhere) = (HeadServer::start("ok"), HeadServer::start("ok"));
+    let home = TestHome::init();
+    let toml = |model: &HeadServer, price: u32| {
+        let price = format!("input_price = {price}\n");
+        home.configure(&format!("[llm]\nuse = [\"fast\"]\n{}{LOGS}", model.table("fast", &price)));
+    };
+    toml(&model, 1);
+    std::fs::create_dir(home.path("etc/credentials")).expect("made");
+    let file = home.path("etc/credentials/fast");
+    let store = |text: &str| crate::secrets::private(&file, text);
+    store(KEY);
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    let sent = || {
+        server.run(&key, "hello");
+        model.keys().pop().expect("a request")
+    };
+    assert_eq!(sent(), format!("Bearer {KEY}"));
+    // A price does not say where a key goes.
+    toml(&model, 2);
+    home.expect(0, &["model", "logout", "fast"]);
+    let told = home.expect(0, &["reload"]);
+    assert!(told.contains("- key of the model fast") && told.contains("! models.fast.input_price"), "{told}");
+    assert_eq!(sent(), "");
+    store(KEY);
+    let told = home.expect(0, &["reload"]);
+    assert!(told.contains("+ key of the model fast"), "{told}");
+    assert_eq!(sent(), format!("Bearer {KEY}"));
+    // The new key is for another server, which is asked after the next start.
+    toml(&elsewhere, 2);
+    store(NEW);
+    let told = home.expect(0, &["reload"]);
+    let expect = "! the new key of the model fast is not used: models.fast.base_url changed too";
+    assert!(told.contains(expect), "{told}");
+    let told = lines(&home.expect(0, &["--json", "reload"])).remove(0);
+    assert_eq!(told["model_keys"]["not_taken"], json!({ "fast": ["models.fast.base_url"] }), "{told}");
+    assert_eq!(sent(), format!("Bearer {KEY}"));
+    // A key that others can read is not taken without a word.
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&file, mode(0o644)).expect("mode");
+    let told = text(&home.par(&["reload"]).stderr);
+    assert!(told.contains("nothing was loaded") && told.contains("etc/credentials/fast"), "{told}");
+    std::fs::remove_file(&file).expect("removed");
+    let told = home.expect(0, &["reload"]);
+    assert!(told.contains("- key of the model fast"), "{told}");
+    assert_eq!((sent(), elsewhere.keys().len()), (String::new(), 0));
+    assert_eq!(server.stop(), Some(0));
+    home.expect(0, &["audit", "verify"]);
+}
+
 #[test]
 fn models_are_listed_tested_and_their_use_is_counted() {
     let model = HeadServer::start("ok");
@@ -185,8 +243,8 @@ fn models_are_listed_tested_and_their_use_is_counted() {
         home.expect(0, &["run", "hello"]);
     }
     let told = status("fast");
-    let expect =
-        json!({ "replies": 2, "input_tokens": 2_000, "output_tokens": 200, "erased": 0, "money": "0.007" });
+    let expect = json!({ "replies": 2, "input_tokens": 2_000, "output_tokens": 200, "erased": 0, "money": "0.007",
+            "errors": 0, "newest_error": null });
     assert_eq!((&told["last_24_hours"], &told["status"]), (&expect, &json!(200)), "{told}");
     assert_eq!(status("spare")["last_24_hours"]["money"], Value::Null);
     let reply = home.entries(&["kind:model.reply"]).remove(0);
@@ -206,6 +264,32 @@ fn models_are_listed_tested_and_their_use_is_counted() {
     );
     // A test is not a run: the ledger has nothing of it.
     assert_eq!(home.entries(&["kind:model.reply"]).len(), 2);
+}
+
+/// Ctrl-C and a request to end do not wait for Enter, and the terminal shows again what is typed.
+#[test]
+fn a_login_that_is_interrupted_ends_at_once_and_restores_the_terminal() {
+    let home = TestHome::init();
+    home.configure(&format!(
+        "[llm]\nuse = [\"fast\"]\n[models.fast]\nwire = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n{LOGS}"
+    ));
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let pty = nix::pty::openpty(None, None).expect("a pseudo-terminal");
+        let end = || Stdio::from(pty.slave.try_clone().expect("descriptor"));
+        let mut command = home.command(&["model", "login", "fast"]);
+        let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("par starts");
+        let (mut master, mut seen) = (File::from(pty.master), Vec::new());
+        while !text(&seen).contains("(it is not shown): ") {
+            seen.extend(next_chunk(&mut master).expect("a prompt"));
+        }
+        let is_shown = || tcgetattr(&pty.slave).expect("a terminal").local_flags.contains(LocalFlags::ECHO);
+        assert!(!is_shown());
+        master.write_all(b"sk-half").expect("typed");
+        crate::support::signal(child.id(), signal);
+        crate::support::until("the command ends", || child.try_wait().expect("waited for").is_some());
+        assert_eq!(child.wait().expect("ended").code(), Some(1), "{signal}");
+        assert!(is_shown() && !home.path("etc/credentials/fast").exists(), "{signal}");
+    }
 }
 
 #[test]
@@ -284,6 +368,13 @@ fn the_next_model_answers_if_the_first_is_not_in_service() {
     assert_eq!(errors.len(), 6);
     let error = home.entry(errors[1]["seq"].as_u64().expect("seq"));
     assert_eq!(error["payload"]["named"], "fast", "{error}");
+    // So it does not look healthy.
+    let told = lines(&home.expect(0, &["--json", "model", "status", "fast"])).remove(0);
+    let failed = &told["last_24_hours"];
+    let newest = failed["newest_error"]["error"].as_str().expect("words");
+    assert!(failed["errors"] == 6 && newest.starts_with("the server answered 401"), "{told}");
+    let warnings = server.get(&key, "/health").json()["warnings"].to_string();
+    assert!(warnings.contains("the newest 5 requests to the model `fast` have all failed"), "{warnings}");
     let asks = home.entries(&["kind:model.ask"]);
     let of = |seq: &Value| home.entry(seq.as_u64().expect("seq"))["payload"].clone();
     let told: Vec<(Value, Value)> = asks
@@ -362,4 +453,44 @@ fn config_check_asks_for_no_key_where_the_file_says_none() {
     let (without, none) = (model(""), model("key = \"none\"\n"));
     assert!(without.contains("`par model login own`"), "{without}");
     assert!(!none.contains("par model login"), "{none}");
+}
+
+/// What would fail each request, and a key that others could read on the way.
+#[test]
+fn config_check_reports_settings_of_models_that_cannot_work() {
+    let home = TestHome::init();
+    crate::secrets::private(&home.beside("own"), KEY);
+    let key = format!("key = \"file:{}\"\n", home.beside("own").display());
+    let check = |settings: &str, code: i32, expect: &str| {
+        home.configure(&format!(
+            "[llm]\nuse = [\"own\"]\n[models.own]\nmodel = \"m\"\n{settings}{key}{LOGS}"
+        ));
+        let checked = home.par(&["config", "check"]);
+        let told = text(&checked.stdout) + &text(&checked.stderr);
+        assert!(checked.status.code() == Some(code) && told.contains(expect), "{told}");
+    };
+    let (wire, url) = ("wire = \"openai\"\n", "base_url = \"http://127.0.0.1:1\"\n");
+    for (settings, code, expect) in [
+        (&*format!("wire = \"opnai\"\n{url}"), 2, "par.toml: `models.own.wire`: unknown provider"),
+        (&format!("wire = \"opnai\"\n{url}"), 2, ": did you mean `openai`?"),
+        (&format!("{wire}{url}ca_file = \"nope.pem\"\n"), 2, "`models.own.ca_file`: "),
+        (&format!("{wire}{url}window_tokens = 10\n"), 2, "`models.own.window_tokens`: must be at least 1024"),
+        (&format!("{wire}{url}"), 0, "ok: "),
+    ] {
+        check(settings, code, expect);
+    }
+    let clear = "note  the key of the model `own` goes to llm.example.com:80 without encryption";
+    check(&format!("{wire}base_url = \"http://llm.example.com/v1\"\n"), 0, clear);
+}
+
+#[test]
+fn a_request_that_does_not_fit_by_itself_says_so() {
+    let model = HeadServer::start("ok");
+    let home = TestHome::init();
+    let small = model.table("own", "key = \"none\"\nwindow_tokens = 1100\n");
+    home.configure(&format!("[llm]\nuse = [\"own\"]\n{small}{LOGS}"));
+    let told = reply_of(&text(&home.par(&["--json", "run", "hi"]).stdout));
+    let answer = told["answer"].as_str().expect("words");
+    assert_eq!((&told["limit"], model.keys().len()), (&json!("window_tokens"), 0), "{told}");
+    assert!(answer.contains("the request itself") && answer.contains("of the model `own`"), "{answer}");
 }

@@ -433,28 +433,35 @@ fn words_of_a_model_that_fails_are_void_and_the_next_one_writes() {
     home.configure(&format!("[llm]\nuse = [\"first\", \"second\"]\n{tables}{LOGS}"));
     let key = home.key("ops", "operator");
     let server = home.serve();
-    let mut run = Following::start(&server, &key, "hello");
-    assert_eq!(run.next().expect("an event").1, "run.started");
-    first.write("by the first ");
-    assert_eq!(run.words_until("by the first "), "by the first ");
-    first.act(Act::Fail);
-    second.write("by the second");
-    second.act(Act::End);
-    let (words, (_, name, told)) = run.words();
-    assert_eq!((words.as_str(), name.as_str(), &told["reason"]), ("", "text.void", &json!("failed")));
-    let (_, name, told) = run.next().expect("an event");
-    assert_eq!(
-        (name.as_str(), &told["failed"], &told["next"]),
-        ("model.changed", &json!("first"), &json!("second"))
-    );
-    let (words, (_, name, told)) = run.words();
-    assert_eq!(
-        (words.as_str(), name.as_str(), &told["model"]),
-        ("by the second", "message", &json!("second"))
-    );
-    let (_, name, reply) = run.next().expect("the end");
-    assert_eq!((name.as_str(), &reply["answer"]), ("run.finished", &json!("by the second")));
+    // The server says that it failed, or its connection breaks: either way no reply is whole.
+    let faults =
+        [(Act::Fail, "the server failed while it answered"), (Act::Break, "the model's reply was cut")];
+    for (at, (fault, why)) in faults.into_iter().enumerate() {
+        let mut run = Following::start(&server, &key, "hello");
+        assert_eq!(run.next().expect("an event").1, "run.started");
+        first.write("by the first ");
+        assert_eq!(run.words_until("by the first "), "by the first ");
+        first.act(fault);
+        second.write("by the second");
+        second.act(Act::End);
+        let (words, (_, name, told)) = run.words();
+        assert_eq!((&*words, &*name, &told["reason"]), ("", "text.void", &json!("failed")));
+        let (_, name, told) = run.next().expect("an event");
+        let models = (&told["failed"], &told["next"]);
+        assert_eq!((&*name, models), ("model.changed", (&json!("first"), &json!("second"))));
+        let (words, (_, name, told)) = run.words();
+        assert_eq!((&*words, &*name, &told["model"]), ("by the second", "message", &json!("second")));
+        let (_, name, reply) = run.next().expect("the end");
+        assert_eq!((&*name, &reply["answer"]), ("run.finished", &json!("by the second")));
+        let (asks, errors) = (home.entries(&["kind:model.ask"]), home.entries(&["kind:model.error"]));
+        assert_eq!((asks.len(), errors.len()), (2 * (at + 1), at + 1), "each request is decided");
+        let payload = |header: &Value| home.entry(header["seq"].as_u64().expect("seq"))["payload"].clone();
+        let (error, ask) = (payload(&errors[at]), payload(&asks[2 * at + 1]));
+        assert!(error["error"].as_str().expect("words").starts_with(why), "{error}");
+        assert_eq!((&error["named"], &ask["fallback_of"]), (&json!("first"), &json!("first")));
+    }
     assert_eq!(server.stop(), Some(0));
+    home.expect(0, &["audit", "verify"]);
 }
 
 /// A terminal that takes nothing does not hold up the run: its reply is recorded meanwhile. Then

@@ -26,20 +26,28 @@ pub(super) struct WalkEnd {
 
 impl WalkEnd {
     pub(super) fn limit(name: &'static str, before: Vec<Draft>) -> Self {
-        let answer = Some(format!("the run reached its limit `{name}`"));
+        let most = most(name).map(|most| format!(", {most}")).unwrap_or_default();
+        let answer = Some(format!("the run reached its limit `{name}`{most}"));
         Self { status: RunStatus::Limit, limit: Some(name), ..Self::failed(answer, before) }
     }
 
     /// The conversation does not fit into the window of `provider`.
-    pub(super) fn too_long(provider: &dyn Provider, before: Vec<Draft>) -> Self {
+    /// `has_read` says whether it contains results of calls.
+    pub(super) fn too_long(provider: &dyn Provider, has_read: bool, before: Vec<Draft>) -> Self {
         let window =
             provider.window_tokens().map(|tokens| format!(" of {tokens} tokens")).unwrap_or_default();
-        let answer = format!(
-            "the run ended: what it has read does not fit into the window{window} of the model `{}`, also \
-             without the results of earlier calls; start a run that reads less, or use a model with a larger \
-             window",
-            provider.model()
-        );
+        let model = format!("the window{window} of the model `{}`", named(provider));
+        let answer = match has_read {
+            true => format!(
+                "the run ended: what it has read does not fit into {model}, also without the results of earlier \
+                 calls; start a run that reads less, or use a model with a larger window"
+            ),
+            false => format!(
+                "the run ended: the request itself, which is the message, the tools and the room for a reply, \
+                 does not fit into {model}; allow fewer tools (`--tools`), lower `reply_tokens_max` of the \
+                 model, or use a model with a larger window"
+            ),
+        };
         Self { answer: Some(answer), ..Self::limit("window_tokens", before) }
     }
 
@@ -123,7 +131,7 @@ impl RunWalk<'_> {
 
     /// Why a reply without words ended, and what to do about it.
     fn unsaid(&self, stop: &Stop) -> String {
-        let name = self.asked.named().unwrap_or_else(|| self.asked.model());
+        let name = named(&*self.asked);
         match stop {
             Stop::Length => format!(
                 "the model reached the limit of one reply before it wrote an answer; raise `reply_tokens_max` of \
@@ -160,7 +168,7 @@ impl RunWalk<'_> {
         if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
             return WalkEnd::limit("run_ms_max", vec![draft]);
         }
-        let name = self.asked.named().unwrap_or_else(|| self.asked.model());
+        let name = named(&*self.asked);
         let why = format!("the model did not answer: {error}; `par model test {name}` asks it alone");
         self.not_answered(&why, vec![draft])
     }
@@ -230,6 +238,22 @@ impl RunWalk<'_> {
     pub(super) fn model_deadline(&self) -> Duration {
         Duration::from_micros(self.end_us.saturating_sub(clock::mono_us()))
     }
+}
+
+/// The value of a limit that is the same for every run.
+fn most(name: &str) -> Option<String> {
+    match name {
+        "reply_calls_max" => Some(format!("{} calls in one reply", limits::REPLY_CALLS_MAX)),
+        "model_rounds_max" => Some(format!("{} replies of the model", limits::MODEL_ROUNDS_MAX)),
+        "context_bytes_max" => Some(format!("{} bytes", limits::CONTEXT_BYTES_MAX)),
+        "run_ms_max" => Some(format!("{} s", limits::RUN_MS_MAX / 1_000)),
+        _ => None,
+    }
+}
+
+/// The name of a model in the configuration, or what it is called by its server.
+fn named(provider: &dyn Provider) -> &str {
+    provider.named().unwrap_or_else(|| provider.model())
 }
 
 /// Why an answer may be incomplete, if the model stopped before its end.

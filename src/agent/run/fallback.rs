@@ -37,13 +37,14 @@ impl RunWalk<'_> {
                 words.pass(delta);
             }
         };
+        let retries = |retried| self.agent.report(|| RunNews::Retrying(retried));
         let asked = ModelRequest {
             conversation: &self.conversation,
             tools: &self.offers,
             deadline: self.model_deadline(),
             permit,
             // A server is asked to stream only if something listens.
-            listener: words.is_some().then(|| DeltaSink::new(&pass)),
+            listener: words.is_some().then(|| DeltaSink::new(&pass).with_retries(&retries)),
         };
         let named = self.named();
         let stopped = named.with_tool(None);

@@ -3,9 +3,10 @@
 use super::ending::WalkEnd;
 use super::state::RunWalk;
 use super::turn::Measured;
+use crate::agent::news::{RunNews, TrimmedContext};
 use crate::ledger::payload::{ContextTrimPayload, TrimReason};
-use crate::ledger::{AppendError, Draft};
-use crate::llm::Provider;
+use crate::ledger::{AppendError, Draft, Receipt};
+use crate::llm::{Message, Provider};
 use crate::types::limits;
 
 impl RunWalk<'_> {
@@ -70,7 +71,7 @@ impl RunWalk<'_> {
         if self.tokens(self.conversation.bytes()) <= room {
             return Ok(Ok(before));
         }
-        Ok(Err(WalkEnd::too_long(provider, before)))
+        Ok(Err(WalkEnd::too_long(provider, self.has_read(), before)))
     }
 
     /// Leaves out all old results after a server refused a request because of its length. `before`
@@ -82,11 +83,16 @@ impl RunWalk<'_> {
     ) -> Result<Option<WalkEnd>, AppendError> {
         let old = self.conversation.old_results();
         if old.is_empty() {
-            return Ok(Some(WalkEnd::too_long(provider, before)));
+            return Ok(Some(WalkEnd::too_long(provider, self.has_read(), before)));
         }
         let entries = old.iter().map(|result| result.entry).collect();
         self.trim(before, entries, TrimReason::Refused, provider.window_tokens()).await?;
         Ok(None)
+    }
+
+    /// Whether the conversation contains results of calls, also those that are left out.
+    fn has_read(&self) -> bool {
+        self.conversation.messages().iter().any(|message| matches!(message, Message::Tool { .. }))
     }
 
     /// Leaves out the results of these entries. Durable before the request that it shapes.
@@ -101,7 +107,7 @@ impl RunWalk<'_> {
         let of = |entry: &u64| entries.contains(entry);
         let saved = self.conversation.old_results().into_iter().filter(|result| of(&result.entry));
         let bytes: usize = saved.map(|result| result.saved).sum();
-        let draft = self.draft(ContextTrimPayload {
+        let payload = ContextTrimPayload {
             first: entries.iter().min().copied().unwrap_or(0),
             last: entries.iter().max().copied().unwrap_or(0),
             left_out: entries.clone(),
@@ -109,11 +115,14 @@ impl RunWalk<'_> {
             why,
             input_tokens,
             window_tokens: window.map(u64::from),
-        });
+        };
+        let (what, draft) = (payload.line(), self.draft(payload));
         tracing::info!(run = %self.run, results = entries.len(), bytes, "old results are left out of the conversation");
         let mut drafts = before;
         drafts.push(draft);
-        let _receipts = self.agent.ledger().append(drafts).await?;
+        let receipts = self.agent.ledger().append(drafts).await?;
+        let seq = receipts.last().map_or(0, Receipt::seq);
+        self.agent.report(|| RunNews::Trimmed(TrimmedContext { seq, what }));
         self.conversation.leave_out(&entries);
         // What was decided about the longer request stays on the ledger as spent.
         self.cleared = None;

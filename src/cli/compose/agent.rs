@@ -9,7 +9,7 @@ use crate::ledger::{Hour, Ledger};
 use crate::llm::{self, Provider, ProviderKind};
 use crate::sandbox;
 use crate::secrets::Secrets;
-use crate::types::text;
+use crate::types::{nearest, text};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -40,9 +40,10 @@ pub(in crate::cli) fn provider_of(
 pub(in crate::cli) fn wire(model: &NamedModel) -> Result<ProviderKind, Fail> {
     ProviderKind::parse(&model.wire).ok_or_else(|| {
         let setting = if model.table == "llm" { "llm.provider".to_owned() } else { model.setting("wire") };
-        let known = ProviderKind::names();
-        let word = text::visible_line(&model.wire);
-        Fail::usage(format!("`{setting}`: unknown provider `{word}`, expected one of {known}"))
+        let (known, word) = (ProviderKind::names(), text::visible_line(&model.wire));
+        let meant = nearest(&model.wire, ProviderKind::ALL.map(ProviderKind::as_str));
+        let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
+        Fail::usage(format!("`{setting}`: unknown provider `{word}`, expected one of {known}{meant}"))
     })
 }
 
@@ -52,10 +53,12 @@ fn settings(
     keys: &ModelKeys,
     secrets: &Secrets,
 ) -> Result<llm::Settings, Fail> {
+    let file = config.home.file();
+    let in_file = |fail: Fail| Fail { what: format!("{}: {}", file.display(), fail.what), ..fail };
     Ok(llm::Settings {
         name: model.name.clone(),
         table: model.table.clone(),
-        provider: wire(model)?,
+        provider: wire(model).map_err(in_file)?,
         base_url: model.base_url.clone(),
         model: model.model.clone(),
         keys: keys.clone(),

@@ -36,7 +36,7 @@ pub(super) use callers::{authority, local_principal, os_users};
 pub(super) use home::{load, made};
 pub(super) use home_reader::{HomeReader, pass_on};
 pub(super) use ledger::{PROJECTIONS, files, open_anchor, open_ledger, open_to_act, start_drafts};
-pub(super) use reach::reach;
+pub(super) use reach::{key_in_clear, reach};
 pub(super) use reading::{NOTHING, check_readable, is_new};
 pub(super) use rules::{load_or_close, load_rules, load_unproven};
 pub(super) use runtime::runtime;

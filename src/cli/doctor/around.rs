@@ -51,8 +51,12 @@ pub(super) fn disk(config: &Config, checks: &mut Checks) {
 
 /// Any answer of a model's server is enough. Only a real request would show whether the key is
 /// right: `par model test`.
-pub(super) fn models(config: &Config, checks: &mut Checks) {
+pub(super) fn models(config: &Config, model_keys: &ModelKeys, checks: &mut Checks) {
     for model in config.models.asked() {
+        let has_key = model_keys.now().contains_key(&model.name);
+        if let Some(why) = compose::key_in_clear(model).filter(|_| has_key) {
+            checks.warn("model", why);
+        }
         let name = if model.table == "llm" { String::new() } else { format!("{}: ", model.name) };
         match compose::wire(model).map(ProviderKind::base_url) {
             Err(e) => checks.fail("model", e.what),

@@ -96,7 +96,7 @@ impl Doctor {
         ledger::anchors(config, checks);
         ledger::clock(config, checks);
         around::disk(config, checks);
-        around::models(config, checks);
+        around::models(config, &model_keys, checks);
         match remote::url(&compose::files(config)) {
             Some(url) => checks.ok("server", format!("running at {url}")),
             None => checks.ok("server", "not running"),

@@ -2,6 +2,7 @@
 
 use super::store::{self, Readers};
 use super::typed;
+use crate::cli::compose;
 use crate::cli::exit::Fail;
 use crate::cli::show;
 use crate::config::{Config, KeyPlace, NamedModel};
@@ -38,6 +39,9 @@ impl ModelLogin {
         if key.expose().len() < limits::SECRET_BYTES_MIN {
             let least = limits::SECRET_BYTES_MIN;
             show::note(&format!("par: the key is shorter than {least} bytes: text is not searched for it"));
+        }
+        if let Some(why) = compose::key_in_clear(model) {
+            show::note(&format!("par: {why}"));
         }
         match line {
             Some(line) if !is_json => {

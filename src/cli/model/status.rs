@@ -1,6 +1,6 @@
 //! `par model list` and `par model status`.
 
-use super::used::{self, ModelUse};
+use super::used::{self, FailedAsk, ModelUse};
 use crate::cli::compose;
 use crate::cli::exit::Fail;
 use crate::cli::show;
@@ -49,23 +49,26 @@ pub(super) fn status<'a>(
         Column::Words("reachable"),
         Column::Words("key"),
         Column::Whole("replies"),
+        Column::Whole("errors"),
         Column::Whole("tokens read"),
         Column::Whole("written"),
         Column::Whole("money"),
     ]);
-    let mut table = Sheet::new(&columns.collect::<Vec<_>>());
+    let (mut table, mut failures) = (Sheet::new(&columns.collect::<Vec<_>>()), Vec::new());
     for model in models {
         let status = ModelStatus::of(config, model, used.as_ref());
         if is_json {
             show::json(&status.json(config, model))?;
         }
         table.push(status.row(config, model));
+        failures.extend(status.failure(model));
     }
     if is_json {
         return Ok(());
     }
     table.print(&Screen::stdout())?;
-    show::note("par: replies, tokens and money of the last 24 hours, as recorded");
+    failures.iter().for_each(|failure| show::note(failure));
+    show::note("par: replies, errors, tokens and money of the last 24 hours, as recorded");
     Ok(())
 }
 
@@ -82,15 +85,17 @@ impl ModelStatus {
     fn of(config: &Config, model: &NamedModel, used: Option<&BTreeMap<String, ModelUse>>) -> Self {
         let reached = server(model).map(|base| compose::reach(model, &base).map_err(|e| e.to_string()));
         let key = config.model_key(model).map_err(|e| e.reason).map(|found| found.map(|found| found.place));
-        let used = used.map(|used| used.get(&model.name).copied().unwrap_or_default());
+        let used = used.map(|used| used.get(&model.name).cloned().unwrap_or_default());
         Self { reached, key, used }
     }
 
     fn json(&self, config: &Config, model: &NamedModel) -> Value {
-        let used = self.used.map(|used| {
+        let used = self.used.as_ref().map(|used| {
+            let error = |error: &FailedAsk| json!({ "at": error.at.rfc3339(), "error": error.why });
             json!({
                 "replies": used.replies, "input_tokens": used.input_tokens,
                 "output_tokens": used.output_tokens, "erased": used.erased, "money": used.money(model),
+                "errors": used.errors, "newest_error": used.newest_error.as_ref().map(error),
             })
         });
         let (status, unreached) = match &self.reached {
@@ -105,6 +110,13 @@ impl ModelStatus {
         })
     }
 
+    /// The newest request that had no reply.
+    fn failure(&self, model: &NamedModel) -> Option<String> {
+        let error = self.used.as_ref()?.newest_error.as_ref()?;
+        let (at, why) = (error.at.rfc3339(), error.why.as_deref().unwrap_or("the reason was erased"));
+        Some(format!("par: newest error of `{}`, {at}: {why}", model.name))
+    }
+
     fn row(&self, config: &Config, model: &NamedModel) -> Vec<Cell> {
         let reached = match &self.reached {
             None => Cell::from("no server"),
@@ -117,15 +129,19 @@ impl ModelStatus {
             Ok(None) => Cell::from(format!("not here: {}", places(model).join(", "))),
             Err(why) => Cell::from(why.clone()).toned(Tone::Bad),
         };
+        let used = self.used.as_ref();
         let number =
-            |of: fn(&ModelUse) -> u64| self.used.map_or_else(|| "-".to_owned(), |used| of(&used).to_string());
-        let money = self.used.and_then(|used| used.money(model));
+            |of: fn(&ModelUse) -> u64| used.map_or_else(|| "-".to_owned(), |used| of(used).to_string());
+        let money = used.and_then(|used| used.money(model));
+        let errors = Cell::from(number(|used| used.errors));
+        let failed = used.is_some_and(|used| used.errors > 0);
         vec![
             order(config, model).into(),
             model.name.clone().into(),
             reached,
             key,
             number(|used| used.replies).into(),
+            if failed { errors.toned(Tone::Bad) } else { errors },
             number(|used| used.input_tokens).into(),
             number(|used| used.output_tokens).into(),
             money.map_or_else(|| "-".to_owned(), |money| money.to_string()).into(),

@@ -1,33 +1,83 @@
 //! A key, typed or pasted on the terminal without echo, or piped in.
 
+use crate::cli::compose;
 use crate::cli::exit::Fail;
 use crate::types::{Secret, limits};
-use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios};
+use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
 use rustix::termios::{tcflush, tcgetattr, tcsetattr};
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use zeroize::Zeroizing;
 
-/// The byte that a terminal sends for an interrupt, while it does not turn it into a signal.
+/// The byte of an interrupt, if no terminal turns it into a signal.
 const INTERRUPT: u8 = 3;
+
+/// The value of a terminal's special character that is off (`_POSIX_VDISABLE`).
+const OFF: u8 = 0;
 
 /// Asks for a key with `prompt`. Without a terminal, reads one line from standard input.
 pub(super) fn ask(prompt: &str) -> Result<Secret, Fail> {
     let stdin = io::stdin();
-    let line = if stdin.is_terminal() { quietly(&stdin, prompt) } else { line(&stdin) };
-    key(line.map_err(|e| Fail::failed(format!("the key could not be read: {e}")))?.trim_ascii())
+    let unread = |e: io::Error| Fail::failed(format!("the key could not be read: {e}"));
+    let line = match stdin.is_terminal() {
+        false => line(&stdin).map_err(unread)?,
+        true => {
+            let runtime = compose::runtime()?;
+            let typed = runtime.block_on(quietly(&stdin, prompt)).map_err(unread);
+            // The thread that reads goes on until the process ends.
+            runtime.shutdown_background();
+            typed?.ok_or_else(interrupted)?
+        }
+    };
+    key(line.trim_ascii())
 }
 
-/// Reads a line while the terminal shows nothing of it.
-fn quietly(stdin: &Stdin, prompt: &str) -> io::Result<Zeroizing<Vec<u8>>> {
+fn interrupted() -> Fail {
+    Fail::failed("nothing was stored: interrupted")
+}
+
+/// Reads a line while the terminal shows nothing of it; `None` after a signal to end.
+async fn quietly(stdin: &Stdin, prompt: &str) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+    // Heard from before the terminal is silent until it shows again what is typed.
+    let mut ends = EndingSignals::open()?;
     // What was typed before the question is not the answer.
     tcflush(stdin, QueueSelector::IFlush)?;
     let quiet = QuietTerminal::begin(stdin)?;
     eprint!("{prompt}");
     io::stderr().flush()?;
-    let typed = line(stdin);
+    let typed = tokio::select! {
+        biased;
+        () = ends.heard() => Ok(None),
+        typed = tokio::task::spawn_blocking(|| line(&io::stdin())) => {
+            typed.map_err(io::Error::other).and_then(|typed| typed.map(Some))
+        }
+    };
     drop(quiet);
     eprintln!();
     typed
+}
+
+/// The signals that end a command. Each would leave the terminal without echo.
+struct EndingSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl EndingSignals {
+    fn open() -> io::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        let (terminate, hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+        Ok(Self { interrupt, terminate, hangup })
+    }
+
+    async fn heard(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
 }
 
 fn line(stdin: &Stdin) -> io::Result<Zeroizing<Vec<u8>>> {
@@ -40,7 +90,7 @@ fn line(stdin: &Stdin) -> io::Result<Zeroizing<Vec<u8>>> {
 /// Checks that an HTTP header can carry the key.
 fn key(typed: &[u8]) -> Result<Secret, Fail> {
     if typed.contains(&INTERRUPT) {
-        return Err(Fail::failed("nothing was stored: interrupted"));
+        return Err(interrupted());
     }
     if typed.len() > limits::MODEL_KEY_BYTES_MAX {
         return Err(Fail::usage(format!("the key is over {} bytes", limits::MODEL_KEY_BYTES_MAX)));
@@ -52,8 +102,8 @@ fn key(typed: &[u8]) -> Result<Secret, Fail> {
     Secret::new(text).ok_or_else(|| Fail::usage("nothing was stored: the key is empty"))
 }
 
-/// A terminal that does not echo, until it is dropped. An interrupt arrives as a character, so that
-/// the terminal is never left silent.
+/// A terminal that does not echo, until it is dropped. It sends no signal that would stop or kill
+/// the process meanwhile, except the interrupt, which is handled.
 struct QuietTerminal<'a> {
     stdin: &'a Stdin,
     before: Termios,
@@ -63,7 +113,9 @@ impl<'a> QuietTerminal<'a> {
     fn begin(stdin: &'a Stdin) -> io::Result<Self> {
         let before = tcgetattr(stdin)?;
         let mut quiet = before.clone();
-        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ISIG);
+        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL);
+        quiet.special_codes[SpecialCodeIndex::VSUSP] = OFF;
+        quiet.special_codes[SpecialCodeIndex::VQUIT] = OFF;
         tcsetattr(stdin, OptionalActions::Now, &quiet)?;
         Ok(Self { stdin, before })
     }
@@ -71,8 +123,9 @@ impl<'a> QuietTerminal<'a> {
 
 impl Drop for QuietTerminal<'_> {
     fn drop(&mut self) {
-        // A terminal that is gone needs no echo.
-        let _gone = tcsetattr(self.stdin, OptionalActions::Now, &self.before);
+        // The rest of a key that was typed is not the next command. A terminal that is gone needs
+        // no echo.
+        let _gone = tcsetattr(self.stdin, OptionalActions::Flush, &self.before);
     }
 }
 

@@ -132,6 +132,8 @@ impl<'a> RunEventReader<'a> {
                 .get("reason")
                 .and_then(|reason| serde_json::from_value(reason.clone()).ok())
                 .map(RunNews::Void),
+            "model.retry" => read(data).map(RunNews::Retrying),
+            "context.trim" => read(data).map(RunNews::Trimmed),
             "model.changed" => read(data).map(RunNews::NextModel),
             "message" => read(data).map(|reply| RunNews::Said(Box::new(reply))),
             "call.decision" | "approval.requested" => {

@@ -53,6 +53,7 @@ pub(in crate::http) fn report(app: &App) -> Value {
     let obstacles: Vec<String> = obstacles.chain(rules.bundle.broken().iter().cloned()).collect();
     let chain = ledger.chain();
     let mut warnings: Vec<String> = app.anchor.warning(head.size).into_iter().collect();
+    warnings.extend(app.agent.warning());
     if let ChainState::Verifying { hindered: Some(why), .. } = &chain {
         warnings.push(format!("the ledger cannot be verified at the moment: {why}"));
     }

@@ -113,7 +113,8 @@ impl RunEvents {
     /// Adds the events of `news`. Returns the next news, if there are some and there is room.
     fn add(&mut self, news: RunNews, events: &mut String, is_recorded: &mut bool) -> Option<RunNews> {
         let mut next = self.news.try_recv().ok();
-        *is_recorded |= !matches!(news, RunNews::Asking | RunNews::Words(_) | RunNews::Void(_));
+        *is_recorded |=
+            !matches!(news, RunNews::Asking | RunNews::Words(_) | RunNews::Void(_) | RunNews::Retrying(_));
         match news {
             RunNews::Begun(begun) => event(events, Some(begun.seq), "run.started", &begun),
             RunNews::Asking => {}
@@ -133,6 +134,8 @@ impl RunEvents {
                     event(events, None, "text.void", &json!({ "reason": reason }));
                 }
             }
+            RunNews::Retrying(retried) => event(events, None, "model.retry", &retried),
+            RunNews::Trimmed(trimmed) => event(events, Some(trimmed.seq), "context.trim", &trimmed),
             RunNews::NextModel(change) => event(events, None, "model.changed", &change),
             RunNews::Said(reply) => {
                 self.has_words = false;

@@ -60,7 +60,8 @@ impl ContextTrimPayload {
             TrimReason::Other => "for a reason of a later version",
         };
         let (results, bytes) = (self.left_out.len(), self.bytes);
-        format!("outputs of {results} calls left out, {bytes} bytes, {why}")
+        let outputs = if results == 1 { "output of 1 call" } else { &format!("outputs of {results} calls") };
+        format!("{outputs} left out, {bytes} bytes, {why}")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Turns an answer, as a protocol parsed it, into a reply or an error for other rooms.
 
 use crate::egress::Response;
-use crate::llm::error::ModelError;
+use crate::llm::error::{ModelError, ModelErrorKind};
 use crate::llm::form::OpaqueOrigin;
 use crate::llm::reply::{ModelReply, OpaqueState, ReplyPart, Stop, TokenUsage};
 use crate::tools::ProposedCall;
@@ -88,13 +88,46 @@ impl WireAnswer {
 pub(in crate::llm) fn refusal(answer: Response) -> ModelError {
     let body = String::from_utf8_lossy(&answer.body);
     let parsed: Option<Value> = serde_json::from_slice(&answer.body).ok();
-    let why = parsed.as_ref().and_then(reason).unwrap_or_else(|| body.trim());
+    let why = match answer.status {
+        // The body is a page for browsers.
+        300..=399 => "redirects are not followed; set `base_url` of the model to where its server is",
+        _ => parsed.as_ref().and_then(reason).unwrap_or_else(|| body.trim()),
+    };
     let why = match &answer.request_id {
         Some(id) => format!("{why} (request `{id}`)"),
         None => why.to_owned(),
     };
-    ModelError::status(answer.status, &why, answer.body)
+    let error = ModelError::status(answer.status, &why, answer.body);
+    let status = format!("the server answered {}", answer.status);
+    match (answer.retry_after.map(|pause| pause.as_secs()), error.message.strip_prefix(&status)) {
+        (Some(seconds @ 1..), Some(why)) => {
+            let message = format!("{status} and asks for a pause of {seconds} s{why}");
+            ModelError { message, ..error }
+        }
+        _ => error,
+    }
 }
+
+/// The error of a successful answer, with the type of a body that is not JSON at all: it comes
+/// from something else than the model's server.
+pub(in crate::llm) fn typed(error: ModelError, content_type: Option<&str>) -> ModelError {
+    let raw = error.raw.as_deref().unwrap_or_default();
+    let body = raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(raw).trim_ascii_start();
+    let is_other = !body.is_empty() && !body.starts_with(b"{") && !body.starts_with(b"[");
+    if error.kind != ModelErrorKind::Malformed || !is_other {
+        return error;
+    }
+    let what = match (body.starts_with(GZIP), content_type) {
+        (true, _) => "it is compressed, which PAR does not ask for".to_owned(),
+        (false, Some(content_type)) => format!("it is not JSON, its type is `{content_type}`"),
+        (false, None) => "it is not JSON, and it has no content type".to_owned(),
+    };
+    let message = format!("the answer is not a valid reply: {what}; check `base_url` of the model");
+    ModelError { message, ..error }
+}
+
+/// How a body begins that is compressed with gzip (RFC 1952, section 2.3.1).
+const GZIP: &[u8] = &[0x1f, 0x8b];
 
 /// The reason in an error body: `error.message`, or `message`, `detail` or `error` if it is a text.
 fn reason(body: &Value) -> Option<&str> {
@@ -148,9 +181,12 @@ fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{WireCall, proposed};
+    use super::{WireCall, proposed, refusal, typed};
+    use crate::egress::Response;
+    use crate::llm::error::ModelError;
     use crate::tools::ProposedCall;
     use crate::types::Digest;
+    use std::time::Duration;
 
     fn calls(ids: &[Option<&str>]) -> Vec<ProposedCall> {
         let call = |id: &Option<&str>| WireCall {
@@ -173,6 +209,35 @@ mod tests {
         for absent in [None, Some(""), Some("a b"), Some("\u{1b}"), Some(&*"x".repeat(129))] {
             check(&[absent, Some("a")], &[&made, "a"]);
         }
+    }
+
+    #[test]
+    fn a_body_that_is_not_json_is_named_by_its_type() {
+        let check = |body: &[u8], content_type: Option<&str>, expect: &str| {
+            let error = typed(ModelError::malformed("expected value", body.to_vec()), content_type);
+            assert!(error.message.contains(expect), "{error}");
+        };
+        check(b"<html>", Some("text/html"), "it is not JSON, its type is `text/html`; check `base_url`");
+        check(b"<html>", None, "it is not JSON, and it has no content type");
+        check(b"\x1f\x8b\x08", Some("application/json"), "it is compressed");
+        check(b" {\"a\"", Some("application/json"), "valid reply: expected value");
+        check(b"", None, "valid reply: expected value");
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let check = |status, pause: Option<u64>, body: &[u8], expect: &str| {
+            let retry_after = pause.map(Duration::from_secs);
+            let body = body.to_vec();
+            let answer = Response { status, retry_after, request_id: None, content_type: None, body };
+            assert_eq!(refusal(answer).message, expect);
+        };
+        check(429, None, b"slow", "the server answered 429: slow");
+        check(429, Some(60), b"slow", "the server answered 429 and asks for a pause of 60 s: slow");
+        check(503, Some(0), b"", "the server answered 503");
+        let redirect = "the server answered 302: redirects are not followed; set `base_url` of the model to where \
+                        its server is";
+        check(302, None, b"<a href='https://elsewhere'>", redirect);
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl<W: Wire> Remote<W> {
         // Before the key is taken: the finder always knows the key of its time.
         let began = self.secrets.now();
         let keys = self.keys.now();
-        let key = keys.get(&self.sink.name);
+        let key = keys.get(&self.sink.name).map(Arc::as_ref);
         if self.needs_key && key.is_none() {
             return Err(no_key::<W>(&self.sink.name));
         }
@@ -202,7 +202,12 @@ impl<W: Wire> Remote<W> {
             }
             tried += 1;
             match retry::pause(&error, tried, left()) {
-                Some(pause) => tokio::time::sleep(pause).await,
+                Some(pause) => {
+                    if let Some(listener) = sending.request.listener {
+                        listener.retry(retry::told(&error, tried, pause));
+                    }
+                    tokio::time::sleep(pause).await;
+                }
                 None => {
                     let sent = SentRequest { digest: Digest::sha256(&body), form };
                     return Err(ModelError { sent: Some(Box::new(sent)), ..error });
@@ -242,7 +247,9 @@ impl<W: Wire> Remote<W> {
             }
             return match read::<W>(answer.body, digest, origin) {
                 Ok(reply) => Ok(ModelReply { found, ..reply }),
-                Err(error) => Err(ModelError { found, ..error }),
+                Err(error) => {
+                    Err(ModelError { found, ..answer::typed(error, answer.content_type.as_deref()) })
+                }
             };
         };
         let mut streaming = Streaming::<W>::new(&self.secrets, sink);
@@ -251,9 +258,13 @@ impl<W: Wire> Remote<W> {
                 let answer = self.secrets.clean_since(began, answer);
                 return Err(refused(answer.found().clone(), answer.into_inner()));
             }
-            ended => ended.err(),
+            Ok(answer) => {
+                let finished = streaming.finish(None, digest, origin);
+                return finished.map_err(|error| answer::typed(error, answer.content_type.as_deref()));
+            }
+            Err(error) => error,
         };
-        streaming.finish(ended, digest, origin)
+        streaming.finish(Some(ended), digest, origin)
     }
 }
 

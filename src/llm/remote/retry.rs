@@ -1,6 +1,7 @@
 //! When to retry a request.
 
 use crate::llm::error::{ModelError, ModelErrorKind};
+use crate::llm::provider::RetriedAsk;
 use crate::types::limits;
 use std::time::Duration;
 
@@ -21,6 +22,18 @@ pub(super) fn pause(error: &ModelError, tried: u32, left: Duration) -> Option<Du
     let jittered = jitter(doubled.min(LONGEST));
     let wait = error.retry_after.map_or(jittered, |asked| asked.max(jittered));
     (wait <= LONGEST && wait < left).then_some(wait)
+}
+
+/// What a person who waits reads of it. The server's own words are left out: they are not searched
+/// for secrets yet.
+pub(super) fn told(error: &ModelError, tried: u32, pause: Duration) -> RetriedAsk {
+    let why = match error.kind {
+        ModelErrorKind::Status(status) => format!("the model answered {status}"),
+        ModelErrorKind::Reported => "the model's server failed while it answered".to_owned(),
+        _ => "the connection to the model failed".to_owned(),
+    };
+    let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    RetriedAsk { why, attempt: tried + 1, attempts_max: limits::MODEL_TRIES_MAX, pause_ms }
 }
 
 /// Between half of `wait` and all of it; all of it if the kernel gives no random bytes.

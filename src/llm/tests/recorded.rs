@@ -168,8 +168,13 @@ fn check_reply<W: Wire>(exchange: &Exchange, expected: fn(&Value) -> Expected) -
 fn check_refusal(exchange: &Exchange) {
     let at = exchange.file.display();
     let body = exchange.body.clone().into_bytes();
-    let error =
-        answer::refusal(Response { status: exchange.status, retry_after: None, request_id: None, body });
+    let error = answer::refusal(Response {
+        status: exchange.status,
+        retry_after: None,
+        request_id: None,
+        content_type: None,
+        body,
+    });
     assert_eq!(error.kind, ModelErrorKind::Status(exchange.status), "{at}");
     let body: Value = serde_json::from_str(&exchange.body).expect("JSON");
     let told = body["error"]["message"].as_str().or(body["message"].as_str()).expect("a message");

@@ -46,8 +46,11 @@ async fn each_invalid_answer_is_classified(kind: ProviderKind) {
     };
     use ModelErrorKind::{Malformed, Status, TooLarge};
     check(answer(200, "", b""), Malformed, "it is empty").await;
-    let html =
-        check(answer(200, "content-type: text/html\r\n", b"<html>\x1b[2J"), Malformed, "expected value");
+    let html = check(
+        answer(200, "content-type: text/html\r\n", b"<html>\x1b[2J"),
+        Malformed,
+        "its type is `text/html`",
+    );
     assert_eq!(html.await.raw.as_deref(), Some(b"<html>\x1b[2J".as_slice()));
     check(answer(204, "", b""), Malformed, "it is empty").await;
     check(
@@ -206,7 +209,7 @@ async fn a_key_that_is_exchanged_during_a_request_is_still_replaced() {
             let count = socket.read(&mut head).await.expect("read");
             assert!(String::from_utf8_lossy(&head[..count]).contains(KEY), "sent with the key of its time");
             secrets.exchange(finder(NEW));
-            keys.exchange(&of(NEW));
+            keys.exchange(&of(NEW), |_, _| true);
             let echo = format!("{{\"error\":{{\"message\":\"not {KEY} but {NEW}\"}}}}");
             socket.write_all(&answer(401, "", echo.as_bytes())).await.expect("written");
         });
