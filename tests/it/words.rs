@@ -9,7 +9,7 @@ use crate::terminal::next_chunk;
 use nix::pty::openpty;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
