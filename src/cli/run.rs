@@ -2,7 +2,7 @@
 
 use super::exit::Fail;
 use super::remote::Server;
-use super::{compose, local, query, reply, tool};
+use super::{compose, local, query, reply, show, tool};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::Home;
 use crate::policy::Door;
@@ -56,6 +56,7 @@ impl Run {
             }
             None => {
                 let config = compose::load(home)?;
+                let (home, mut notes) = (config.home.clone(), Vec::new());
                 let request = RunRequest {
                     message,
                     limits: RunLimits { calls_max: self.calls_max },
@@ -63,9 +64,12 @@ impl Run {
                     response_schema: schema,
                     ..RunRequest::default()
                 };
-                let (made, printed) = local::run_here(config, "run", !is_json, async move |agent, by| {
-                    agent.run(by, Door::LOCAL, request).await
+                let (made, printed) = local::run_here(config, "run", !is_json, async |agent, by| {
+                    let made = agent.run(by, Door::LOCAL, request).await?;
+                    notes = tool::hidden_in(agent, by, &made, &home);
+                    Ok(made)
                 })?;
+                notes.iter().for_each(|note| show::note(note));
                 reply::print_rest(&made, &printed, is_json)
             }
         }
