@@ -60,7 +60,7 @@ fn a_question_is_answered_on_its_page_and_only_there() {
 fn a_refusal_has_its_class_on_the_pages() {
     let people = People::new();
     let server = people.home.serve();
-    let refused = server.run(&people.asker, "read_file(path=\"/etc/shadow\")").json();
+    let refused = server.run(&people.asker, "deploy(project=\"shop\", version=\"1.4.2\")").json();
     let seq = refused["steps"][0]["ledger"]["decision"].as_u64().expect("an entry");
     let login = log_in(&server, &people.viewer);
     let page = |path: &str| text(&server.send("GET", path, &login, b"").body);

@@ -49,8 +49,8 @@ fn typed(master: OwnedFd, prompt: &str, keys: &str) -> String {
     text(&seen)
 }
 
-/// What is written next on a terminal; `None` once no command holds its other end: then a read gives
-/// an I/O error, not an end.
+/// What is written next on a terminal; `None` once no command holds its other end: then a read
+/// gives an I/O error, not an end.
 pub(crate) fn next_chunk(master: &mut File) -> Option<Vec<u8>> {
     let mut chunk = vec![0_u8; 4096];
     loop {

@@ -36,9 +36,11 @@ impl EntryRow {
     fn new(header: &Header, line: &EntryLine) -> Self {
         let text = |name: &str, chars| format::line(header.str(name).unwrap_or_default(), chars);
         let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
-        let class = line.class.map(RefusalClass::as_str).unwrap_or_default();
         let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
         let policies: Vec<&str> = policies.filter_map(Value::as_str).collect();
+        // Rules that are named say that the rules refused, and a page of 200 rows must stay short.
+        let class = line.class.filter(|class| *class != RefusalClass::Policy || policies.is_empty());
+        let class = class.map(RefusalClass::as_str).unwrap_or_default();
         Self {
             seq: header.seq,
             time: format::time(header.u64("wall_us").unwrap_or(0)),
