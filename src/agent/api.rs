@@ -203,7 +203,9 @@ pub fn unread(result: &Value) -> Option<String> {
     };
     let files = count("files_skipped_by").map(|files| one(files, "file"));
     let folders = count("folders_skipped_by").map(|folders| one(folders, "folder"));
-    let what: Vec<String> = files.into_iter().chain(folders).collect();
+    // A walk that opens folders only: what it may not enter, or not even look at.
+    let paths = count("skipped_by").map(|paths| one(paths, "path"));
+    let what: Vec<String> = files.into_iter().chain(folders).chain(paths).collect();
     let unread = (!what.is_empty()).then(|| format!("{} may not be read", what.join(" and ")));
     let excluded = result.get("excluded").and_then(Value::as_u64).filter(|count| *count > 0);
     let excluded = excluded.map(|count| format!("{count} excluded by policy"));

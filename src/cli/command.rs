@@ -7,9 +7,9 @@ use super::{
 };
 use crate::config::Home;
 use crate::types;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use std::io::ErrorKind;
+use std::io;
 use std::path::PathBuf;
 
 /// A policy-driven, secure operations agent with an audit ledger.
@@ -116,7 +116,7 @@ pub fn main() -> u8 {
             let code = if e.use_stderr() { exit::USAGE } else { exit::OK };
             return match e.print() {
                 // A reader that closes the pipe early has read enough of the help.
-                Err(e) if e.kind() != ErrorKind::BrokenPipe => exit::FAILED,
+                Err(e) if e.kind() != io::ErrorKind::BrokenPipe => exit::FAILED,
                 _ => code,
             };
         }
@@ -138,22 +138,56 @@ pub fn main() -> u8 {
 fn usage(error: &clap::Error) -> Option<String> {
     let text = error.render().to_string();
     let mut message = format!("par: {}", text.strip_prefix("error: ")?.trim_end());
-    // clap finds similar words by another measure, which misses two swapped letters.
-    if error.kind() == clap::error::ErrorKind::InvalidSubcommand
-        && message.contains("Usage: par [OPTIONS]")
-        && !message.contains("  tip: ")
+    if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some(meant) = meant(word, &message)
     {
-        let cli = Cli::command();
-        let known: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
-        let meant = types::nearest(word, known).map(|meant| format!("did you mean `par {meant}`?"));
-        // A tool is called by a command.
-        let tool = || types::nearest(word, init::tool_names());
-        let meant = meant.or_else(|| tool().map(|tool| format!("did you mean `par tool call {tool}`?")));
         let first = message.find("\n\n").unwrap_or(message.len());
-        message.insert_str(first, &meant.map(|meant| format!("\n\n  tip: {meant}")).unwrap_or_default());
+        let rest = message.split_off(first);
+        // Instead of what clap says, which measures likeness by another rule.
+        let rest = match rest.strip_prefix("\n\n  tip: ").map(|tip| tip.find("\n\n")) {
+            Some(end) => end.and_then(|end| rest.get("\n\n  tip: ".len() + end..)).unwrap_or_default(),
+            None => rest.as_str(),
+        };
+        message.push_str(&format!("\n\n  tip: did you mean `{meant}`?{rest}"));
     }
     Some(message)
+}
+
+/// The command that `word` was likely meant to be: one of the command whose usage `message` shows,
+/// or at the top level one of another command, or a call of a tool.
+fn meant(word: &str, message: &str) -> Option<String> {
+    let cli = Cli::command();
+    let usage = message.split("Usage: par").nth(1).unwrap_or_default();
+    let path: Vec<&str> =
+        usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
+    let inner = path.iter().try_fold(&cli, |command, name| command.find_subcommand(name))?;
+    let names = |command: &'_ clap::Command| {
+        let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+        shown.map(|one| one.get_name().to_owned()).collect::<Vec<_>>()
+    };
+    let mut known: Vec<String> = names(inner);
+    if let Some(meant) = types::nearest(word, known.iter().map(String::as_str)) {
+        return Some([&["par"][..], &path, &[meant]].concat().join(" "));
+    }
+    if !path.is_empty() {
+        return None;
+    }
+    known = inner
+        .get_subcommands()
+        .flat_map(|command| names(command).into_iter().map(|name| format!("{} {name}", command.get_name())))
+        .collect();
+    let last = |full: &'_ String| full.rsplit(' ').next().unwrap_or_default().to_owned();
+    let lasts: Vec<String> = known.iter().map(last).collect();
+    // Such as `par explain`; several commands have a `show`.
+    let mut same = known.iter().zip(&lasts).filter(|(_, last)| *last == word);
+    if let (Some((full, _)), None) = (same.next(), same.next()) {
+        return Some(format!("par {full}"));
+    }
+    let nested = types::nearest(word, lasts.iter().map(String::as_str));
+    let nested = nested.and_then(|name| known.iter().zip(&lasts).find(|(_, last)| *last == name));
+    let of_tool = || types::nearest(word, init::tool_names()).map(|tool| format!("par tool call {tool}"));
+    nested.map(|(full, _)| format!("par {full}")).or_else(of_tool)
 }
 
 fn dispatch(cli: &Cli) -> Result<u8, Fail> {

@@ -2,7 +2,7 @@
 
 use super::exit::{self, Fail};
 use super::table::{Column, Screen, Sheet};
-use super::{compose, show};
+use super::{compose, show, tool};
 use crate::config::{Config, NamedModel};
 use crate::ledger::Lock;
 use crate::llm::ProviderKind;
@@ -48,7 +48,8 @@ fn check(config: &Config, is_json: bool) -> Result<(), Fail> {
         Some(file) if !file.exists() => check_folder(file)?,
         _ => drop(compose::open_anchor(config)?),
     }
-    let notes = notes(config);
+    let mut notes = notes(config);
+    notes.extend(tool::unpermitted(&rules));
     let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
     if is_json {
         return show::json(&json!({ "ok": true, "tools": tools, "policies": policies, "notes": notes }));

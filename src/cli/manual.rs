@@ -1,6 +1,7 @@
 //! `par completion` and `par man`, both generated from the definition of the command line.
 
 use super::exit::{self, Fail};
+use super::table::Screen;
 use super::{sections, show};
 use clap::Args;
 use clap_complete::Shell;
@@ -36,7 +37,12 @@ impl Manual {
         let mut whole = visible(whole).disable_help_subcommand(true);
         whole.build();
         let Some(dir) = &self.dir else {
-            return write(&page(&whole)?);
+            let code = write(&page(&whole)?)?;
+            // What a person sees is the source of the page.
+            if Screen::stdout().columns.is_some() {
+                show::note("par: this is the source of a manual page. To read it: par man | man -l -");
+            }
+            return Ok(code);
         };
         let at = |e: std::io::Error| Fail::failed(format!("{}: {e}", dir.display()));
         std::fs::create_dir_all(dir).map_err(at)?;

@@ -2,7 +2,7 @@
 
 use super::exit::Fail;
 use super::remote::Server;
-use super::{compose, local, query, reply, sessions, tool};
+use super::{compose, local, query, reply, sessions, show, tool};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::Home;
 use crate::policy::Door;
@@ -60,6 +60,7 @@ impl Run {
             }
             None => {
                 let config = compose::load(home)?;
+                let (home, mut notes) = (config.home.clone(), Vec::new());
                 let asked = RunRequest {
                     message,
                     limits: RunLimits { calls_max: self.calls_max },
@@ -68,10 +69,13 @@ impl Run {
                     ..RunRequest::default()
                 };
                 let named = self.session.clone();
-                let (made, printed) = local::run_here(config, "run", !is_json, async move |agent, by| {
+                let (made, printed) = local::run_here(config, "run", !is_json, async |agent, by| {
                     let session = named.map(|named| sessions::meant_here(agent, by, named)).transpose()?;
-                    agent.run(by, Door::LOCAL, RunRequest { session, ..asked }).await
+                    let made = agent.run(by, Door::LOCAL, RunRequest { session, ..asked }).await?;
+                    notes = tool::hidden_in(agent, by, &made, &home);
+                    Ok(made)
                 })?;
+                notes.iter().for_each(|note| show::note(note));
                 reply::print_rest(&made, &printed, is_json)
             }
         }

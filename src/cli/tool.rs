@@ -100,9 +100,9 @@ fn call(home: Home, name: &str, arguments: &str, is_json: bool) -> Result<(RunRe
         HomeServer::Absent => {
             let (name, arguments) = (name.to_owned(), arguments.to_owned());
             let config = compose::load(home)?;
-            let off = disabled(&config.home, &name);
+            let home = config.home.clone();
             return local::run_here(config, "tool call", !is_json, async move |agent, by| {
-                note_hidden(agent, by, &name, off.as_deref());
+                hidden(agent, by, &name, &home).into_iter().for_each(|why| show::note(&why));
                 agent.call(by, Door::LOCAL, name, arguments).await
             });
         }
@@ -118,16 +118,20 @@ fn call(home: Home, name: &str, arguments: &str, is_json: bool) -> Result<(RunRe
     Ok((made, PrintedRun::default()))
 }
 
-/// Says so if the manifest of a tool that the server of a home does not offer is there.
-pub(super) fn note_unknown(home: &Home, made: &RunReply) {
+/// The names of tools in calls of a run that read as unknown.
+fn unknown_in(made: &RunReply) -> BTreeSet<&str> {
     let is_unknown = |step: &&Step| {
         let error = step.result.get("error").and_then(Value::as_str);
         step.decision == Decision::Invalid
             && error.is_some_and(|error| UnknownTool::is_reason(error, &step.tool))
     };
-    let unknown: BTreeSet<&str> =
-        made.steps.iter().filter(is_unknown).map(|step| step.tool.as_str()).collect();
-    for name in unknown.into_iter().filter(|name| check_id(name).is_ok()) {
+    let names = made.steps.iter().filter(is_unknown).map(|step| step.tool.as_str());
+    names.filter(|name| check_id(name).is_ok()).collect()
+}
+
+/// Says so if the manifest of a tool that the server of a home does not offer is there.
+pub(super) fn note_unknown(home: &Home, made: &RunReply) {
+    for name in unknown_in(made) {
         let file = format!("tools.d/{name}.toml");
         if let Some(why) = disabled(home, name) {
             show::note(&format!("par: {why}, and `par reload` loads it"));
@@ -140,21 +144,25 @@ pub(super) fn note_unknown(home: &Home, made: &RunReply) {
     }
 }
 
-/// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this
+/// Why tools that a run in this process called are hidden, a line each, for the owner of the home.
+pub(super) fn hidden_in(agent: &Agent, by: &Principal, made: &RunReply, home: &Home) -> Vec<String> {
+    unknown_in(made).into_iter().filter_map(|name| hidden(agent, by, name, home)).collect()
+}
+
+/// Why a tool is hidden, for the owner of the home. In the reply, as for a model, a tool that this
 /// role may never use does not exist.
-fn note_hidden(agent: &Agent, principal: &Principal, name: &str, off: Option<&str>) {
-    let rules = agent.gate().rules();
-    let is_there = rules.catalog.find(name).is_some();
-    if let Some(why) = off.filter(|_| !is_there) {
-        show::note(&format!("par: {why}"));
+fn hidden(agent: &Agent, principal: &Principal, name: &str, home: &Home) -> Option<String> {
+    if agent.gate().rules().catalog.find(name).is_none() {
+        return disabled(home, name).map(|why| format!("par: {why}"));
     }
-    if is_there && !agent.tools(principal).iter().any(|tool| tool.name == name) {
-        let role = principal.role().as_str();
-        show::note(&format!(
-            "par: the tool `{name}` exists, but no policy permits the role {role} (`auth.local_role`) to use it: \
-             `par policy explain {name} '{{…}}' --as {role}` explains why"
-        ));
+    if agent.tools(principal).iter().any(|tool| tool.name == name) {
+        return None;
     }
+    let role = principal.role().as_str();
+    Some(format!(
+        "par: the tool `{name}` exists, but no policy permits the role {role} (`auth.local_role`) to use it: \
+         `par policy explain {name} '{{…}}' --as {role}` explains why"
+    ))
 }
 
 fn list(config: &Config, is_json: bool) -> Result<u8, Fail> {
@@ -176,7 +184,22 @@ fn list(config: &Config, is_json: bool) -> Result<u8, Fail> {
         ]);
     }
     table.print(&Screen::stdout())?;
+    unpermitted(&rules).into_iter().for_each(|note| show::note(&format!("par: {note}")));
     Ok(exit::OK)
+}
+
+/// A line for the tools that are on and that no rule permits.
+pub(super) fn unpermitted(rules: &Rules) -> Option<String> {
+    let tools = rules.bundle.unpermitted(&rules.catalog);
+    let first = tools.first()?;
+    let names: Vec<String> = tools.iter().map(|name| format!("`{name}`")).collect();
+    let are =
+        if tools.len() == 1 { "is on, and no rule permits it" } else { "are on, and no rule permits them" };
+    Some(format!(
+        "{} {are}: every call is denied, and a model is not offered it. `par policy new --who WHO \
+         --may {first} …` writes a rule, and `par tool disable {first}` disables the tool",
+        names.join(", ")
+    ))
 }
 
 fn describe(config: &Config, name: &str, is_json: bool) -> Result<u8, Fail> {

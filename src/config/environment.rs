@@ -18,6 +18,8 @@ const OPENAI_KEY: &str = "OPENAI_API_KEY";
 const ANTHROPIC_KEY: &str = "ANTHROPIC_API_KEY";
 const GEMINI_KEY: &str = "GEMINI_API_KEY";
 const CALLER_KEY: &str = "PAR_KEY";
+/// The variable that names a file with the caller's own key.
+const CALLER_KEY_FILE: &str = "PAR_KEY_FILE";
 
 /// `PAR_HOME`.
 pub(super) fn home() -> Option<PathBuf> {
@@ -83,14 +85,15 @@ pub fn client_key() -> io::Result<Option<Secret>> {
     if let Ok(key) = env::var(CALLER_KEY) {
         return Ok(Secret::new(key.trim().to_owned()));
     }
-    let asked = env::var_os("PAR_KEY_FILE").map(PathBuf::from);
+    let asked = env::var_os(CALLER_KEY_FILE).map(PathBuf::from);
+    let named = asked.as_ref().map_or_else(String::new, |_| format!("{CALLER_KEY_FILE}: "));
     let usual = env::var_os("HOME").map(|home| Path::new(&home).join(".config/par/key"));
     let Some(path) = asked.or_else(|| usual.filter(|path| path.is_file())) else { return Ok(None) };
-    let at = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let at = |e: io::Error| io::Error::new(e.kind(), format!("{named}{}: {e}", path.display()));
     let meta = std::fs::metadata(&path).map_err(at)?;
     if std::os::unix::fs::MetadataExt::mode(&meta) & 0o077 != 0 {
         return Err(io::Error::other(format!(
-            "{}: users other than its owner can read it, expected mode 0600; run chmod 600",
+            "{named}{}: users other than its owner can read it, expected mode 0600; run chmod 600",
             path.display()
         )));
     }

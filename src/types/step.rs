@@ -105,6 +105,20 @@ impl RefusalClass {
         }
     }
 
+    /// What refuses, in words.
+    #[must_use]
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::Policy => "the rules do not permit it",
+            Self::Host => "this host cannot do what it needs",
+            Self::Capacity => "too many calls are running",
+            Self::Schema => "no such tool, or the arguments do not match it",
+            Self::Person => "a person refused it",
+            Self::Asked => "another approval about the same object is open",
+            Self::Halt => "a person halted it",
+        }
+    }
+
     /// What a person can do about a refusal of this class, as the end of a sentence.
     #[must_use]
     pub fn mend(self) -> &'static str {

@@ -343,6 +343,10 @@ unless { context.call.approved == "confirmed" || context.call.approved == "appro
     let run = home.par(&["run", "health_check()"]);
     let approval = step["result"]["approval"].as_str().expect("approval");
     assert!(text(&run.stdout).contains(&format!("already asked: {approval}")), "{}", text(&run.stdout));
+    // Its card says so once.
+    let denied = home.entries(&["status:asked"]);
+    let card = home.expect(0, &["audit", "show", &denied[0]["seq"].to_string()]);
+    assert!(card.contains("already asked: apr_") && !card.contains("\n  errors "), "{card}");
     let run = home.par(&["run", "list_dir(path=\"/var/log\")"]);
     assert_eq!(run.status.code(), Some(4), "{}", text(&run.stderr));
     home.expect(0, &["audit", "verify"]);

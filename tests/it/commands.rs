@@ -140,7 +140,7 @@ fn a_fresh_home_says_that_nothing_is_recorded() {
         (&["audit", "show", "7"], 1),
         (&["audit", "key"], 1),
         (&["policy", "explain", "7"], 1),
-        (&["audit", "verify"], 5),
+        (&["audit", "verify"], 1),
     ] {
         let (found, said) = told(&home, &[], args);
         assert_eq!(found, Some(code), "{args:?}: {said}");
@@ -162,7 +162,7 @@ fn a_missing_key_file_is_named() {
     let home = TestHome::init();
     let environment = [("PAR_KEY_FILE", "nofile"), ("PAR_URL", "http://127.0.0.1:1")];
     let (code, said) = told(&home, &environment, &["run", LIST]);
-    assert!(code == Some(6) && said.contains("nofile: No such file"), "{said}");
+    assert!(code == Some(6) && said.contains("PAR_KEY_FILE: nofile: No such file"), "{said}");
 }
 
 /// B7: a second server says at once who holds the home, and still waits for a restart.
@@ -274,7 +274,11 @@ fn words_that_were_meant_are_named() {
         (&["run", "list"][..], 2, "did you mean `par runs list`?"),
         (&["run", "doctor"], 2, "did you mean `par doctor`?"),
         (&["run", "--", "doctor"], 0, "done"),
-        (&["rnu"], 2, "par: unrecognized subcommand 'rnu'\n\n  tip: "),
+        (&["rnu"], 2, "par: unrecognized subcommand 'rnu'\n\n  tip: did you mean `par run`?\n\nUsage: par "),
+        (&["exlpain"], 2, "tip: did you mean `par policy explain`?"),
+        (&["explain"], 2, "tip: did you mean `par policy explain`?"),
+        (&["policy", "exlpain"], 2, "tip: did you mean `par policy explain`?"),
+        (&["audit", "shwo"], 2, "tip: did you mean `par audit show`?"),
         (&["lst_dir"], 2, "tip: did you mean `par tool call list_dir`?"),
         (&["policy", "explain", "raed_file"], 2, "`raed_file`, did you mean `read_file`? It is not a power"),
         (&["tool", "show", "lst_dir"], 1, "did you mean `list_dir`?"),

@@ -226,6 +226,7 @@ fn a_launcher_that_hangs_ends_its_calls_and_is_replaced() {
     until("it is told", || ready() == (503, "launcher\n".to_owned()));
     let health = server.get(&key, "/health").json();
     assert_eq!((&health["status"], &health["why"]), (&json!("degraded"), &json!("launcher")), "{health}");
+    assert!(health["reason"].is_string(), "{health}");
     until("there is another launcher", is_ready);
     let reply = running.join().expect("thread").expect("an answer").json();
     assert_eq!(reply["steps"][0]["status"], "killed", "{reply}");

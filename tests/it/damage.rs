@@ -55,6 +55,7 @@ fn a_change_while_the_server_runs_is_shown_everywhere_and_nothing_runs() {
         ),
         ("/health", text(&server.get(&people.viewer, "/health").body), "\"state\":\"broken\""),
         ("/health", text(&server.get(&people.viewer, "/health").body), "\"status\":\"degraded\""),
+        ("/health", text(&server.get(&people.viewer, "/health").body), "\"reason\":\"the ledger is damaged"),
         ("/health", text(&server.get(&people.viewer, "/health").body), way_out),
         ("/metrics", text(&server.get(&people.viewer, "/metrics").body), "\npar_ledger_broken 1\n"),
         ("/ui/", page("/ui/"), "chain ✗ broken at 6"),

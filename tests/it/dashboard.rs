@@ -54,6 +54,24 @@ fn a_question_is_answered_on_its_page_and_only_there() {
     assert_eq!(again.status, 409, "an approval is given once");
 }
 
+/// Issue 15, finding A5: the list of entries and the head of an entry said only `deny`, whatever
+/// refused.
+#[test]
+fn a_refusal_has_its_class_on_the_pages() {
+    let people = People::new();
+    let server = people.home.serve();
+    let refused = server.run(&people.asker, "deploy(project=\"shop\", version=\"1.4.2\")").json();
+    let seq = refused["steps"][0]["ledger"]["decision"].as_u64().expect("an entry");
+    let login = log_in(&server, &people.viewer);
+    let page = |path: &str| text(&server.send("GET", path, &login, b"").body);
+    let list = page("/ui/audit");
+    assert!(list.contains(">deny policy</a>"), "{list}");
+    let entry = page(&format!("/ui/audit/{seq}"));
+    assert!(entry.contains("policy: the rules do not permit it"), "{entry}");
+    // How often a person refused is a figure of its own.
+    assert!(page("/ui/").contains("Refused by a person"));
+}
+
 /// What a model may put into the arguments of a call: markup, escapes, text that runs backwards,
 /// and endless words of the characters that grow most when escaped.
 #[test]

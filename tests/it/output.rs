@@ -155,6 +155,26 @@ fn what_is_shown_as_json_is_json() {
     assert_eq!(tool["runs"], json!({ "builtin": "health_check" }), "{tool}");
 }
 
+/// Issue 15, finding A7: a tool that is on and that no rule permits is named by what checks a home,
+/// since every call of it is denied.
+#[test]
+fn a_tool_that_no_rule_permits_is_named() {
+    let home = TestHome::init();
+    let clean = home.expect(0, &["config", "check"]);
+    assert!(!clean.contains("no rule permits"), "{clean}");
+    let shown = std::fs::read_to_string(home.path("etc/tools.d/disk_usage.toml")).expect("a manifest");
+    home.add("tools.d/orphan.toml", &shown.replace("name = \"disk_usage\"", "name = \"orphan\""));
+    let expect = "`orphan` is on, and no rule permits it: every call is denied";
+    for args in [&["config", "check"][..], &["doctor", "--quick"], &["tool", "list"]] {
+        let output = home.par(args);
+        let told = format!("{}{}", text(&output.stdout), text(&output.stderr)).replace("\n", " ");
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains(expect), "{args:?}: {told}");
+    }
+    let json = home.expect(0, &["--json", "config", "check"]);
+    assert!(json.contains("`orphan` is on"), "{json}");
+}
+
 /// A tool that the role may not use reads as unknown in the reply, as for a model; the owner of the
 /// home also sees the reason.
 #[test]
@@ -170,6 +190,11 @@ fn a_hidden_tool_is_distinguished_from_a_missing_one() {
         assert!(text(&output.stdout).contains(&format!("no tool is named `{tool}`")));
         let told = text(&output.stderr).contains("exists, but no policy permits the role operator");
         assert_eq!(told, is_told, "{}", text(&output.stderr));
+        // Issue 15, finding A7: a run said only that there is no such tool.
+        let run = home.par(&["run", &format!("{tool}()")]);
+        assert!(text(&run.stdout).contains(&format!("no tool is named `{tool}`")), "{}", text(&run.stdout));
+        let told = text(&run.stderr).contains("exists, but no policy permits the role operator");
+        assert_eq!(told, is_told, "{}", text(&run.stderr));
     }
     // A user who may not run the agent may not call a tool either.
     let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");

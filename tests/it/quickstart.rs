@@ -117,6 +117,17 @@ fn it_says_what_is_next_and_what_stays() {
     assert!(rest.contains("par key revoke quickstart"), "{rest}");
 }
 
+/// Issue 15, finding B4: the last lines act on the home that a flag named.
+#[test]
+fn what_it_says_last_names_the_home_that_was_given() {
+    let home = TestHome::empty();
+    let root = home.root().display().to_string();
+    let tour = Tour::start(home.command(&["quickstart", "--home", &root]).env_remove("PAR_HOME"));
+    let rest = tour.interrupt().1;
+    assert!(rest.contains(&format!("par --home {root} serve")), "{rest}");
+    assert!(rest.contains(&format!("par --home {root} key revoke quickstart")), "{rest}");
+}
+
 /// A folder that is on the search path already is not added again.
 #[test]
 fn a_program_on_the_path_is_not_added() {

@@ -224,6 +224,13 @@ fn a_file_that_the_tools_user_may_not_read_is_reported_as_that() {
     let found = home.par(&["run", &format!("search_files(path={folder:?}, pattern=\"secret\")")]);
     let said = text(&found.stdout);
     assert!(said.contains("1 file may not be read") && !said.contains("access.log"), "{said}");
+    // Also in the line of the call and in the answer to "what filled the disk?".
+    let inner = folder.join("closed");
+    std::fs::create_dir(&inner).expect("made");
+    std::fs::set_permissions(&inner, PermissionsExt::from_mode(0o000)).expect("mode");
+    let found = home.par(&["run", &format!("largest_paths(path={folder:?})")]);
+    let said = text(&found.stdout);
+    assert_eq!(said.matches("1 path may not be read").count(), 2, "{said}");
     // For a path that the rules deny, there is one answer.
     let away = home.par(&["run", "read_file(path=\"/etc/shadow\")"]);
     let said = text(&away.stdout);

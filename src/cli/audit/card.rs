@@ -128,10 +128,13 @@ fn decision(lines: &mut Lines, stored: &Stored) {
         decided.exclusions.into_iter().flatten().map(|one| text::visible_line(&one.canonical)).collect();
     lines.put("leaves out", &left_out.join("\n"));
     lines.put("hosts", &decided.connect.unwrap_or_default().join(", "));
-    lines.put("reason", &decided.reason.unwrap_or_default());
+    lines.put("reason", decided.reason.as_deref().unwrap_or_default());
     lines.put("nearest", &decided.nearest.map(|nearest| nearest.line()).unwrap_or_default());
     lines.put("advice", &decided.advice.unwrap_or_default().join("\n"));
-    lines.put("errors", &decided.errors.unwrap_or_default().join("\n"));
+    // What keeps a call from being decided by the rules is its reason and its only error.
+    let errors = decided.errors.unwrap_or_default().into_iter();
+    let errors: Vec<String> = errors.filter(|error| Some(error) != decided.reason.as_ref()).collect();
+    lines.put("errors", &errors.join("\n"));
     if let Some(shadow) = decided.shadow {
         lines.put("in shadow", &format!("{} by {}", shadow.decision, shadow.policies.join(", ")));
     }

@@ -63,10 +63,7 @@ impl Verify {
         compose::check_readable(&config.home.data)?;
         // Without any trace of an earlier ledger. It is not verified either: nothing was checked.
         if compose::is_new(&files) && outside.is_empty() && known_key.is_none() {
-            return Err(Fail::new(
-                exit::UNVERIFIED,
-                format!("{}, so nothing can be verified", compose::NOTHING),
-            ));
+            return Err(Fail::failed(format!("{}, so nothing can be verified", compose::NOTHING)));
         }
         let from = last.as_ref().map(|(size, _)| *size).or(self.from).filter(|from| *from > 0);
         if let Some(from) = from {

@@ -22,7 +22,7 @@ mod path;
 
 use crate::cli::exit::{self, Fail};
 use crate::cli::table::Screen;
-use crate::cli::{compose, remote, show};
+use crate::cli::{compose, remote, show, tool};
 use crate::config::{Config, Home, ModelKeys};
 use crate::rules;
 use check::{Checks, Severity};
@@ -75,6 +75,7 @@ impl Doctor {
             Ok(rules) => {
                 let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
                 checks.ok("configuration", format!("{tools} tools, {policies} policies"));
+                tool::unpermitted(&rules).into_iter().for_each(|note| checks.warn("configuration", note));
                 ledger::in_force(config, &rules, checks);
                 rights::examine(config, &rules, checks);
             }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 /// How another terminal reaches this program and this home.
 pub(super) struct NextSteps {
     root: PathBuf,
+    /// The flag that names the home, if one did.
+    flag: Option<String>,
     /// The settings that another terminal needs, each as `NAME=value`.
     settings: Vec<String>,
 }
@@ -25,7 +27,8 @@ impl NextSteps {
         if let Some(folder) = folder.filter(|folder| !is_on_search_path(folder)) {
             settings.push(format!("PATH={}:$PATH", shell_word(folder)));
         }
-        Self { root: home.root.clone(), settings }
+        let flag = home.is_named.then(|| format!(" --home {}", shell_word(&home.root)));
+        Self { root: home.root.clone(), flag, settings }
     }
 
     /// The next steps at a server that listens on `url`.
@@ -57,10 +60,12 @@ Ctrl-C stops the server."
 
     /// What stays when the server stops.
     pub(super) fn farewell(&self) -> String {
+        // Without the flag, the commands would look for another home.
+        let flag = self.flag.as_deref().unwrap_or_default();
         format!(
             "\nThe server stops. Its home {} stays, with the ledger and all keys. The key `{NAME}` expires \
              {DAYS} days after this start; the next quickstart replaces it.\n\
-             Start again: par serve        Revoke the key: par key revoke {NAME}",
+             Start again: par{flag} serve        Revoke the key: par{flag} key revoke {NAME}",
             self.root.display()
         )
     }

@@ -57,7 +57,10 @@ pub(in crate::http) fn report(app: &App) -> Value {
     if let ChainState::Verifying { hindered: Some(why), .. } = &chain {
         warnings.push(format!("the ledger cannot be verified at the moment: {why}"));
     }
+    // Whatever makes the state what it is, in one sentence.
+    let reason = obstacles.first().cloned().or_else(|| word.map(|word| format!("not ready: {word}")));
     json!({
+        "reason": reason,
         "status": if word.is_none() && obstacles.is_empty() { "ok" } else { "degraded" },
         "ready": word.is_none(),
         "why": word,

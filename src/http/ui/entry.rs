@@ -140,13 +140,14 @@ fn body(around: &Around) -> Markup {
 
 /// Who, what and how it ended, before the record itself.
 fn words(around: &Around) -> Markup {
-    let EntryLine { who, what, outcome } = &around.line;
+    let EntryLine { who, what, outcome, class } = &around.line;
     let wall_us = around.stored.header.u64("wall_us").unwrap_or(0);
     html! {
         p.line.muted {
             @if !who.is_empty() { (format::line(who, 40)) " · " }
             (format::time(wall_us))
             @if !outcome.is_empty() { " · " (page::outcome(&format::line(outcome, 24))) }
+            @if let Some(class) = class { " " (class.as_str()) ": " (class.told()) }
         }
         @if !what.is_empty() { p.wrap { (format::line(what, FIELD_CHARS_MAX)) } }
     }

@@ -119,11 +119,13 @@ fn figures(visitor: &Visitor, facts: &Overview) -> Markup {
     let waiting = if waiting == WAITING { format!("{WAITING}+") } else { waiting.to_string() };
     let answers = if visitor.may(Power::ApprovalRead) { "/ui/approvals" } else { "/ui/runs?status=waiting" };
     let failed = window.ended(RunStatus::Failed.as_str());
+    let refused = window.ended(RunStatus::Refused.as_str());
     let title = format!("since {} UTC", window.since());
     html! {
         ul.figures {
             li { a.card href=(answers) { span { "Waiting for approval" } b.warn[!facts.waiting.is_empty()] { (waiting) } } }
             li { a.card href="/ui/runs?status=failed" title=(title) { span { "Failed runs" } b.bad[failed > 0] { (format::count(failed)) } } }
+            li { a.card href="/ui/runs?status=refused" title=(title) { span { "Refused by a person" } b { (format::count(refused)) } } }
             li { a.card href="/ui/audit?q=decision%3Adeny" title=(title) { span { "Denied calls" } b { (format::count(window.total.deny)) } } }
             li { a.card href="/ui/runs" title=(title) { span { "Runs" } b { (format::count(window.runs)) } } }
         }

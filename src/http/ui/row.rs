@@ -5,6 +5,7 @@ use crate::auth::key_names;
 use crate::http::link::link;
 use crate::ledger::query::{EntryLine, EntryTeller};
 use crate::ledger::{Header, Ledger, ReadError, query};
+use crate::types::RefusalClass;
 use maud::{Markup, html};
 use serde::Serialize;
 use serde_json::Value;
@@ -24,7 +25,7 @@ pub(super) struct EntryRow {
     tool: String,
     /// The object, host, key or question.
     what: String,
-    /// The decision or the status.
+    /// The decision with the class of a refusal, or the status.
     outcome: String,
     tone: &'static str,
     policies: String,
@@ -37,6 +38,9 @@ impl EntryRow {
         let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
         let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
         let policies: Vec<&str> = policies.filter_map(Value::as_str).collect();
+        // Rules that are named say that the rules refused, and a page of 200 rows must stay short.
+        let class = line.class.filter(|class| *class != RefusalClass::Policy || policies.is_empty());
+        let class = class.map(RefusalClass::as_str).unwrap_or_default();
         Self {
             seq: header.seq,
             time: format::time(header.u64("wall_us").unwrap_or(0)),
@@ -45,7 +49,7 @@ impl EntryRow {
             principal: text("principal", 80),
             tool: text("tool", 32),
             what: format::line(&line.what, WHAT_CHARS_MAX),
-            outcome: format::line(&line.outcome, 24),
+            outcome: format::line(&[line.outcome.as_str(), class].join(" "), 32).trim_end().to_owned(),
             tone: page::loud(outcome),
             policies: format::line(&policies.join(" "), 40),
             run: text("run", 32),

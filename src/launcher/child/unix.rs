@@ -14,6 +14,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, socket_with, sockopt,
 };
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 /// A socket of the host, opened with `O_PATH`. It has not been connected to yet.
@@ -32,12 +33,28 @@ pub(crate) fn find(tree: &HostTree, wanted: &[Connect]) -> Result<Vec<UnixSocket
 fn find_one(tree: &HostTree, wanted: &Connect) -> Result<UnixSocket, String> {
     let Connect::Unix(path) = wanted;
     let refuse = |e: &dyn std::fmt::Display| format!("`{wanted}`: {e}");
-    let fd = tree.find_plain(path).map_err(|e| refuse(&e))?;
+    let fd = tree.find_plain(path).map_err(|e| absent(e, path).unwrap_or_else(|| refuse(&e)))?;
     let stat = fstat(&fd).map_err(|e| refuse(&e))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
         return Err(refuse(&"not a socket"));
     }
     Ok(UnixSocket { fd, name: wanted.to_string() })
+}
+
+/// The bus of systemd and of other services of a host.
+const BUS: &str = "/run/dbus/system_bus_socket";
+
+/// Says that a socket is not there, and what makes one; `None` for another error.
+fn absent(error: Errno, path: &Path) -> Option<String> {
+    if error != Errno::NOENT {
+        return None;
+    }
+    let what = if path == Path::new(BUS) {
+        "no system bus (D-Bus) runs on this host: start `dbus.service`, or disable the tool, as in a container"
+    } else {
+        "start the service that makes it, or disable the tool"
+    };
+    Some(format!("the socket {} is not there: {what}", path.display()))
 }
 
 /// Connects to each. The base filter allows it, and no ruleset that covers paths of sockets is in

@@ -15,7 +15,7 @@ use crate::ledger::payload::{
     StartPayload, StopPayload, ToolsLoadPayload,
 };
 use crate::ledger::read::{ReadError, Reader, Stored};
-use crate::types::{ModelSink, limits, text};
+use crate::types::{ModelSink, RefusalClass, limits, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -96,6 +96,8 @@ pub struct EntryLine {
     pub what: String,
     /// The decision or the status, in words.
     pub outcome: String,
+    /// The class of the refusal, if the entry decides on one.
+    pub class: Option<RefusalClass>,
 }
 
 /// Makes lines for entries of one ledger.
@@ -152,6 +154,7 @@ fn of_header(header: &Header, names: &KeyNames) -> EntryLine {
         who: header.str("principal").map(|principal| names.shown(principal)).unwrap_or_default(),
         what: String::new(),
         outcome: text::visible_line(outcome).replace('_', " "),
+        class: header.decision().and_then(|decision| RefusalClass::of(decision, header.str("status"))),
     }
 }
 

@@ -35,6 +35,18 @@ pub(super) fn listing(
     is_other.then(|| WrittenCall { tool: LIST.to_owned(), arguments })
 }
 
+/// The project whose live version a sentence asked for, if none is live: the folder `current` is
+/// not there.
+pub(super) fn not_live(calls: &[WrittenCall], results: &[&str]) -> Option<String> {
+    let (call, _) = calls.iter().zip(results).find(|(_, text)| is_absent(text))?;
+    let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
+    let project = Path::new(arguments.get("path")?.as_str()?.strip_suffix(LIVE)?);
+    Some(project.file_name()?.to_str()?.to_owned())
+}
+
+/// The file, below a project's folder, that says which version is live.
+const LIVE: &str = "/current/VERSION";
+
 /// Whether the rules allowed the call, and there was nothing for it.
 fn is_absent(result: &str) -> bool {
     let told: Value = serde_json::from_str(result).unwrap_or_default();
@@ -50,7 +62,7 @@ pub(super) fn since_asked(messages: &[Message]) -> &[Message] {
 
 #[cfg(test)]
 mod tests {
-    use super::{NamedFolders, WrittenCall, listing};
+    use super::{NamedFolders, WrittenCall, listing, not_live};
     use crate::llm::ToolOffer;
 
     #[test]
@@ -72,11 +84,18 @@ mod tests {
             assert_eq!(folder, expect, "{path} {result}");
         };
         check("/var/log/nginx/error.log", absent, "list_dir", Some("/var/log"));
-        check("/srv/w/demo/current/VERSION", absent, "list_dir", Some("/srv/w"));
+        check("/srv/w/demo/README", absent, "list_dir", Some("/srv/w"));
         check("/opt/x/y", absent, "list_dir", Some("/opt/x"));
         check("/var/log", absent, "list_dir", None);
         check("/var/log/nginx", absent, "read_file", None);
         check("/var/log/nginx", denied, "list_dir", None);
         check("/var/log/nginx", r#"{"decision":"allow","status":"ok"}"#, "list_dir", None);
+        let live = |path: &str, result: &str| {
+            let arguments = format!("{{\"path\":\"{path}\"}}");
+            not_live(&[WrittenCall { tool: "read_file".to_owned(), arguments }], &[result])
+        };
+        let demo = "/srv/w/demo/current/VERSION";
+        assert_eq!(live(demo, absent).as_deref(), Some("demo"));
+        assert_eq!((live(demo, denied), live("/srv/w/demo", absent)), (None, None));
     }
 }

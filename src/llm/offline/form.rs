@@ -20,7 +20,7 @@ pub(super) struct SaidWord {
     is_quoted: bool,
 }
 
-/// The words of a message, without courtesies at its start and punctuation at its end.
+/// The words of a message, without courtesies at its start and end, and punctuation at its end.
 pub(super) fn words(message: &str) -> Vec<SaidWord> {
     let message = message.trim().trim_end_matches(['?', '!', '.', ' ']);
     let (mut words, mut rest) = (Vec::new(), message);
@@ -34,15 +34,27 @@ pub(super) fn words(message: &str) -> Vec<SaidWord> {
         words.push(SaidWord { text: text.to_owned(), is_quoted: quoted.is_some() });
         rest = after.trim_start();
     }
-    loop {
-        let is = |at: usize, literals: &[&str]| words.get(at).is_some_and(|word| word.is_one_of(literals));
-        let courtesy = match (is(0, &["please"]), is(0, &["can", "could", "would"]) && is(1, &["you"])) {
-            (true, _) => 1,
-            (false, true) => 2,
-            (false, false) => return words,
-        };
-        words.drain(..courtesy);
+    let is = |words: &[SaidWord], at: usize, literals: &[&str]| {
+        words.get(at).is_some_and(|word| word.is_one_of(literals))
+    };
+    if words.len() > 1 && is(&words, words.len() - 1, &["please"]) {
+        words.pop();
     }
+    loop {
+        let asks = is(&words, 0, &["can", "could", "would"]) && is(&words, 1, &["you"]);
+        let tells = is(&words, 0, &["tell"]) && is(&words, 1, &["me"]);
+        match (is(&words, 0, &["please"]), asks || tells) {
+            (true, _) => drop(words.drain(..1)),
+            (false, true) => drop(words.drain(..2)),
+            (false, false) => break,
+        }
+    }
+    // `show me syslog` is `show syslog`.
+    if words.len() > 2 && is(&words, 0, &["show", "give", "list", "find", "print"]) && is(&words, 1, &["me"])
+    {
+        words.remove(1);
+    }
+    words
 }
 
 /// The literals of a form: each spelling of each word that is not a slot.
@@ -131,6 +143,7 @@ fn value(slot: &str, words: &[SaidWord]) -> Option<String> {
             let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
             text.rsplit_once(':').filter(|(host, port)| is_name(host) && is_port(port)).map(|_| text.clone())
         }
+        "portnumber" => text.parse::<u16>().ok().filter(|port| *port > 0).map(|port| port.to_string()),
         "url" => (text.starts_with("http://") || text.starts_with("https://")).then(|| text.clone()),
         "service" => {
             is_name(text).then(|| if text.contains('.') { text.clone() } else { format!("{text}.service") })
@@ -158,6 +171,12 @@ mod tests {
             "could you please restart the service cron.timer?",
             Some(&[("service", "cron.timer")]),
         );
+        check(restart, "Could you tell me please: x", None);
+        check("how much {name}", "could you tell me how much ram, please?", None);
+        check("how much {name}", "could you tell me how much ram please?", Some(&[("name", "ram")]));
+        check("show {path}", "show me syslog", Some(&[("path", "@logs/syslog")]));
+        check("is [the] port {portnumber} open", "is port 5432 open?", Some(&[("portnumber", "5432")]));
+        check("is [the] port {portnumber} open", "is port 0 open?", None);
         check(restart, "restart \"the\"", Some(&[("service", "the.service")]));
         for other in ["restart", "restart nginx now", "restart ../x", "restart -x", "restart a/b", ""] {
             check(restart, other, None);

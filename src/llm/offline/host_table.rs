@@ -1,9 +1,9 @@
 //! Sentences about the host: its processes, memory, disks, network, services and files.
 
-use super::meaning::Meaning::{Either, Missing, Say, Steps};
+use super::meaning::Meaning::{Command, Either, Missing, Say, Steps};
 use super::meaning::Word::{Number, Slot, Text, True};
 use super::meaning::{Sentence, SentenceStep, Word};
-use super::table::{BY_MEMORY, DISKS, ERRORS, HEALTH, MEMORY, PORTS};
+use super::table::{BY_MEMORY, DISKS, ERRORS, HEALTH, MEMORY, PORTS, failed_logins};
 
 /// Items of a list that an answer needs.
 const ITEMS: u16 = 10;
@@ -20,8 +20,12 @@ const fn largest(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
     SentenceStep { tool: "largest_paths", arguments }
 }
 
+const fn errors_since(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
+    SentenceStep { tool: "search_files", arguments }
+}
+
 /// The table, before that of the other sentences: some of those accept any name.
-pub(super) const HOST_SENTENCES: [Sentence; 28] = [
+pub(super) const HOST_SENTENCES: [Sentence; 37] = [
     Sentence {
         example: "why is this server slow?",
         forms: &[
@@ -60,6 +64,8 @@ pub(super) const HOST_SENTENCES: [Sentence; 28] = [
         forms: &[
             "what listens [here|on] [this|the] [server|host]",
             "what is listening [here]",
+            "what|who listens on [port] {portnumber}",
+            "what is listening on [port] {portnumber}",
             "what|which ports are open [here]",
             "[show] [me] [the] open|listening ports",
             "netstat",
@@ -87,6 +93,8 @@ pub(super) const HOST_SENTENCES: [Sentence; 28] = [
             "what|which processes are running|there",
             "what|which processes use the most cpu",
             "what uses [the] [most] cpu",
+            "what is using [the|all] [the] cpu",
+            "top processes",
             "[show] [me] [the] processes",
             "top",
             "ps",
@@ -97,6 +105,7 @@ pub(super) const HOST_SENTENCES: [Sentence; 28] = [
         example: "what uses the most memory?",
         forms: &[
             "what|who uses [the] [most|all] memory|ram",
+            "what is using [the|all] [the] memory|ram",
             "what|which processes use the most memory",
             "where did the memory go",
         ],
@@ -183,6 +192,18 @@ pub(super) const HOST_SENTENCES: [Sentence; 28] = [
         ),
     },
     Sentence {
+        example: "is port 5432 open?",
+        forms: &[
+            "is [the] port {portnumber} open|reachable|up [here]",
+            "is [the] port {portnumber} open|reachable|up on localhost",
+            "is [the] port {portnumber} open|reachable|up on this|the server|host",
+        ],
+        means: Either(
+            &[SentenceStep { tool: "tcp_probe", arguments: &[("host", Text("localhost:{portnumber}"))] }],
+            &Steps(&[PORTS]),
+        ),
+    },
+    Sentence {
         example: "is http://localhost/ up?",
         forms: &["is {url} up|there|ok", "does {url} answer|work", "probe {url}"],
         means: Either(
@@ -261,6 +282,90 @@ pub(super) const HOST_SENTENCES: [Sentence; 28] = [
                 ],
             }]),
         ),
+    },
+    Sentence {
+        example: "any errors today?",
+        forms: &[
+            "any|all errors today",
+            "[show] [the|all] errors [of|from] today",
+            "[show] [the|all] errors of|from|in the last day",
+            "are there [any] errors today",
+            "what went wrong today",
+        ],
+        means: Either(
+            &[SentenceStep {
+                tool: "journal_search",
+                arguments: &[("since", Text("today")), ("priority", Text("err"))],
+            }],
+            &Steps(&[SentenceStep {
+                tool: "search_files",
+                arguments: &[
+                    ("path", Text("@logs")),
+                    ("pattern", ERRORS),
+                    ("regex", True),
+                    ("since", Text("24h")),
+                ],
+            }]),
+        ),
+    },
+    Sentence {
+        example: "errors in syslog today",
+        forms: &["[show|find] [the|all] errors in {path} [of|from] today", "any errors in {path} today"],
+        means: Steps(&[errors_since(&[
+            ("path", Text("{path}")),
+            ("pattern", ERRORS),
+            ("regex", True),
+            ("since", Text("24h")),
+        ])]),
+    },
+    Sentence {
+        example: "errors in syslog since yesterday",
+        forms: &[
+            "[show|find] [the|all] errors in {path} since yesterday",
+            "any errors in {path} since yesterday",
+        ],
+        means: Steps(&[errors_since(&[
+            ("path", Text("{path}")),
+            ("pattern", ERRORS),
+            ("regex", True),
+            ("since", Text("48h")),
+        ])]),
+    },
+    Sentence {
+        example: "what was denied yesterday?",
+        forms: &["who|what was|got denied yesterday", "who|what was|got denied since yesterday"],
+        means: Either(
+            &[SentenceStep { tool: "who_was_denied", arguments: &[("hours", Number(48))] }],
+            &Command("par audit show decision:deny since:48h"),
+        ),
+    },
+    Sentence {
+        example: "failed logins today",
+        forms: &[
+            "[show] [the] failed logins today",
+            "who failed to log in today",
+            "who tried to log in today",
+        ],
+        means: failed_logins(&[SentenceStep { tool: "logins", arguments: &[("hours", Number(24))] }]),
+    },
+    Sentence {
+        example: "failed logins in the last hour",
+        forms: &["[show] [the] failed logins of|from|in the last hour"],
+        means: failed_logins(&[SentenceStep { tool: "logins", arguments: &[("hours", Number(1))] }]),
+    },
+    Sentence {
+        example: "what was deployed last?",
+        forms: &[
+            "what was deployed [last|today|yesterday|recently]",
+            "what did i|we deploy [last|today|yesterday|recently]",
+            "[show] [the] [last|recent] deploys|deployments",
+        ],
+        means: Command("par audit show kind:call.result tool:deploy"),
+    },
+    Sentence {
+        example: "restart the web server",
+        forms: &["restart [the|my|our] web|database|mail|file|ssh server"],
+        means: Say("Name the service: `restart nginx`. `which services are there?` lists them."),
     },
     Sentence {
         example: "what did the kernel log?",

@@ -36,6 +36,8 @@ pub(super) enum Word {
     /// A text, in which `{slot}` stands for its value, and `@logs` or `@workspace` at its start for
     /// that folder.
     Text(&'static str),
+    /// The same, as a regular expression that finds the text in any case.
+    AnyCase(&'static str),
     Number(u16),
     /// The number in this slot.
     Slot(&'static str),

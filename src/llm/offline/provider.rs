@@ -2,7 +2,7 @@
 
 use super::absent;
 use super::form::words;
-use super::sentences::{NamedFolders, Understood, meant, understand};
+use super::sentences::{NamedFolders, Understood, meant, near, understand};
 use super::tell;
 use crate::llm::conversation::Message;
 use crate::llm::error::ModelError;
@@ -12,6 +12,9 @@ use crate::llm::reply::{ModelReply, Stop};
 use crate::runbooks::{ArgumentNames, GivenRunbook, WrittenCall, written_calls};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
+
+/// Sentences that the reply to a message that is not understood shows.
+const NEAR_MAX: usize = 3;
 
 /// The provider without a model.
 #[derive(Debug)]
@@ -83,6 +86,9 @@ impl Offline {
         let meant = asked.filter(|_| is_first).map(|text| self.meant(text, request));
         if let Some(Some(Understood::Calls(calls))) = meant {
             let results: Vec<&str> = since.iter().filter_map(tell::result_text).collect();
+            if let Some(project) = absent::not_live(&calls, &results) {
+                return OfflineReply::Say(tell::nothing_live(&project));
+            }
             if let Some(call) = absent::listing(&calls, &results, &self.folders, request.tools) {
                 return OfflineReply::Propose(vec![call]);
             }
@@ -103,7 +109,10 @@ impl Offline {
             Some(Understood::Calls(calls)) => OfflineReply::Propose(calls),
             Some(Understood::Answer(text)) => OfflineReply::Say(text),
             Some(Understood::Help) => OfflineReply::Say(tell::help(request.tools)),
-            None => OfflineReply::Say(tell::not_understood(meant(&said).as_deref(), request.tools)),
+            None => {
+                let near = near(&said, request.tools, NEAR_MAX);
+                OfflineReply::Say(tell::not_understood(meant(&said).as_deref(), &near, request.tools))
+            }
         }
     }
 }
@@ -226,7 +235,11 @@ mod tests {
     fn a_message_that_is_not_understood_is_answered_with_help() {
         let reply = to_message("please delete everything");
         let text = reply.text.expect("a text");
-        assert!(text.contains("no model is configured") && text.contains("list_dir"), "{text}");
+        assert!(text.contains("no model is configured") && text.contains("`par run help`"), "{text}");
+        // The list of all sentences scrolled what was meant off the screen.
+        assert!(text.lines().count() <= 6, "{text}");
+        let text = to_message("helth chek").text.expect("a text");
+        assert!(text.contains("\n  how is this server doing?\n"), "{text}");
         assert_eq!((reply.stop, reply.calls.len()), (Stop::EndTurn, 0));
     }
 

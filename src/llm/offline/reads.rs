@@ -1,6 +1,6 @@
 //! Answers from what the host and PAR keep: journals, packages, logins, jobs, files, the record.
 
-use super::shape::{ITEMS_SHOWN_MAX, count, items, number, shown, texts, time, word};
+use super::shape::{ITEMS_SHOWN_MAX, count, items, number, shown, time, word};
 use serde_json::Value;
 
 /// The answer to a call of `tool`; `None` for another tool, or if the result has another shape.
@@ -107,8 +107,54 @@ fn known(result: &Value, name: &str) -> String {
 /// Why one of these counts is not known, as the tool says it.
 fn unknown_because(result: &Value, names: &[&str]) -> String {
     let is_unknown = names.iter().any(|name| number(result, name).is_none());
-    let why = texts(result, "not_seen").filter(|_| is_unknown);
-    why.map_or_else(String::new, |why| format!("; not known because: {why}"))
+    let all = result.get("not_seen").and_then(Value::as_array).filter(|_| is_unknown);
+    // Lists that are compressed are there.
+    let is_compressed =
+        all.is_some_and(|all| all.iter().any(|one| one.as_str() == Some("compressed_package_lists")));
+    let all = all.into_iter().flatten().filter_map(Value::as_str);
+    let all = all.filter(|one| !(is_compressed && *one == "package_lists"));
+    let why: Vec<String> = all.filter_map(in_words).collect();
+    if why.is_empty() { String::new() } else { format!("; the reason: {}", why.join("; ")) }
+}
+
+/// What a tool could not see, in words and with what mends it; `None` for what has no effect on a
+/// count.
+fn in_words(not_seen: &str) -> Option<String> {
+    Some(match not_seen {
+        "apt_preferences" | "dependencies" => return None,
+        "package_lists" => {
+            "there are no package lists: `apt-get update` on the server fetches them".to_owned()
+        }
+        "compressed_package_lists" => {
+            "apt keeps its package lists compressed on this host, and PAR does not unpack them: take \
+             `Acquire::GzipIndexes` out of /etc/apt/apt.conf.d, then `apt-get update`"
+                .to_owned()
+        }
+        "further_package_lists" => "a package list was not read to its end".to_owned(),
+        "further_packages" => "there are more packages than the tool reads".to_owned(),
+        other => shown(other),
+    })
+}
+
+/// What `logins` did not read, a line each: without it, `0 failed` would say that no login failed.
+fn logins_unread(result: &Value) -> String {
+    let not_seen = result.get("not_seen").and_then(Value::as_array).into_iter().flatten();
+    let has = |name: &str| not_seen.clone().any(|one| one.as_str() == Some(name));
+    let mut said = String::new();
+    if result.get("records_since").is_some_and(Value::is_null) {
+        said.push_str("\n no record of a login was found at all: this does not mean that there was none");
+    }
+    if has("auth_log") {
+        said.push_str(
+            "\n not read: auth.log or secure in the folder of the tool's manifest, because it is not there or the \
+             tools' user may not read it; `par doctor path /var/log/auth.log` says which",
+        );
+    }
+    let other = ["wtmp", "btmp"].into_iter().filter(|name| has(name)).collect::<Vec<_>>();
+    if !other.is_empty() {
+        said.push_str(&format!("\n not read: {}", other.join(" and ")));
+    }
+    said
 }
 
 fn updates(result: &Value) -> Option<String> {
@@ -120,9 +166,12 @@ fn updates(result: &Value) -> Option<String> {
         Some(format!("{} {installed} → {candidate}{marks}", word(one, "name")?))
     };
     let lines = items(result, "packages", line)?;
-    let (all, security, held) = (known(result, "count"), known(result, "security"), known(result, "held"));
     let as_of = time(result, "as_of").map(|at| format!(", as of {at}")).unwrap_or_default();
     let why = unknown_because(result, &["count", "security", "held"]);
+    let Some(all) = number(result, "count") else {
+        return Some(format!("how many updates are pending is not known{as_of}{why}{lines}"));
+    };
+    let (security, held) = (known(result, "security"), known(result, "held"));
     Some(format!("{all} pending, {security} for security, {held} held back{as_of}{why}{lines}"))
 }
 
@@ -139,11 +188,12 @@ fn logins(result: &Value) -> Option<String> {
     let hours = count(number(result, "hours")?, "hour");
     let failures = items(result, "failed_by_source", failed).unwrap_or_default();
     Some(format!(
-        "{} logins in {hours}{}\n {} failed{}{failures}",
+        "{} logins in {hours}{}\n {} failed{}{failures}{}",
         known(result, "logins_total"),
         items(result, "logins", login)?,
         known(result, "failed_total"),
-        unknown_because(result, &["logins_total", "failed_total"])
+        unknown_because(result, &["logins_total", "failed_total"]),
+        logins_unread(result)
     ))
 }
 
@@ -200,8 +250,8 @@ mod tests {
             "pending_updates",
             json!({ "count": 2, "security": 1, "held": null, "as_of": at, "not_seen": ["/var/lib/dpkg/status is not there"], "packages": [
                 { "name": "openssl", "installed": "3.0.1", "candidate": "3.0.2", "security": true, "held": false }] }),
-            "2 pending, 1 for security, an unknown number of held back, as of 2026-11-18T11:06:40Z; not known \
-             because: /var/lib/dpkg/status is not there\n  openssl 3.0.1 → 3.0.2, security",
+            "2 pending, 1 for security, an unknown number of held back, as of 2026-11-18T11:06:40Z; the \
+             reason: /var/lib/dpkg/status is not there\n  openssl 3.0.1 → 3.0.2, security",
         );
         check(
             "logins",
@@ -210,6 +260,22 @@ mod tests {
                 "failed_by_source": [{ "from": "192.0.2.9", "count": 2, "last_at": at }] }),
             "1 logins in 24 hours\n  ana from 192.0.2.7: 1 time\n 2 failed\n  from 192.0.2.9: 2 times, last \
              2026-11-18T11:06:40Z",
+        );
+        check(
+            "pending_updates",
+            json!({ "count": null, "security": null, "held": null, "packages": [],
+                "not_seen": ["apt_preferences", "dependencies", "package_lists"] }),
+            "how many updates are pending is not known; the reason: there are no package lists: `apt-get update` on \
+             the server fetches them",
+        );
+        // Issue 15, finding 53: failed logins stood in a log that the tool did not read.
+        check(
+            "logins",
+            json!({ "hours": 24, "logins_total": 0, "failed_total": 0, "logins": [], "failed_by_source": [],
+                "records_since": null, "not_seen": ["auth_log"] }),
+            "0 logins in 24 hours\n 0 failed\n no record of a login was found at all: this does not mean that there \
+             was none\n not read: auth.log or secure in the folder of the tool's manifest, because it is not there \
+             or the tools' user may not read it; `par doctor path /var/log/auth.log` says which",
         );
         check(
             "cron_list",

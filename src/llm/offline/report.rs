@@ -201,6 +201,13 @@ mod tests {
                 "files": [{ "path": "/a/x", "on_disk_bytes": 4_096 }], "folders": [] }),
             "20 KiB below /a, 4 % of what the file system uses, 1 excluded by policy\n largest folders\n largest files\n  4096 bytes /a/x",
         );
+        // Issue 15, finding A1: what it may not look into is said, not only counted.
+        check(
+            "largest_paths",
+            json!({ "path": "/a", "found_bytes": 8_192, "skipped_by": { "unreadable": 2, "too_deep": 1 },
+                "files": [], "folders": [] }),
+            "8192 bytes below /a, 2 paths may not be read\n largest folders\n largest files",
+        );
         check(
             "connections",
             json!({ "connections_found": 1, "connections": [{ "local_address": "::1", "local_port": 22, "peer_address": "::2",

@@ -3,13 +3,14 @@
 use super::form::{SaidWord, Slots, literals, read};
 use super::host_table::HOST_SENTENCES;
 use super::meaning::Meaning::{Command, Either, Help, Missing, Say, Steps};
-use super::meaning::Word::{Number, Slot, Text, True};
+use super::meaning::Word::{AnyCase, Number, Slot, Text, True};
 use super::meaning::{Meaning, Sentence, SentenceStep, Word};
 use super::table::SENTENCES;
 use crate::llm::provider::ToolOffer;
 use crate::runbooks::WrittenCall;
 use crate::types::nearest;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The folders that a sentence may mean without naming their paths.
@@ -94,11 +95,48 @@ pub(super) fn meant(said: &[SaidWord]) -> Option<String> {
     })
 }
 
+/// Examples that a message comes nearest to, by the words that it shares with their forms: at most
+/// `most`, and the first ones of the table if it shares none.
+pub(super) fn near(said: &[SaidWord], offered: &[ToolOffer], most: usize) -> Vec<&'static str> {
+    let weight = |literal: &str| {
+        let of = |(at, word): (usize, &SaidWord)| match word.text() {
+            _ if word.is_quoted() || COMMON.contains(&literal) => 0,
+            // What is asked for is mostly the first word.
+            text if text.eq_ignore_ascii_case(literal) => 4 + usize::from(at == 0),
+            text if text.len() > 3 && nearest(text, [literal]).is_some() => 2,
+            _ => 0,
+        };
+        said.iter().enumerate().map(of).max().unwrap_or(0)
+    };
+    let shared = |sentence: &Sentence| {
+        let sum = |form: &&'static str| {
+            let all: BTreeSet<&str> = literals(form).collect();
+            all.into_iter().map(weight).sum::<usize>()
+        };
+        sentence.forms.iter().map(sum).max().unwrap_or(0)
+    };
+    let mut all: Vec<(usize, &str)> = sentences()
+        .filter(|sentence| sentence.is_on(offered))
+        .map(|sentence| (shared(sentence), sentence.example))
+        .collect();
+    // A stable sort: of those that share as many words, the first of the table.
+    all.sort_by_key(|(shared, _)| std::cmp::Reverse(*shared));
+    all.into_iter().take(most).map(|(_, example)| example).collect()
+}
+
+/// Words that say nothing about what a message asks.
+const COMMON: [&str; 27] = [
+    "a", "all", "any", "are", "by", "did", "do", "does", "from", "i", "in", "is", "me", "my", "of", "on",
+    "or", "show", "the", "there", "this", "to", "up", "what", "which", "who", "with",
+];
+
 impl Sentence {
-    /// Whether the tools that it needs are on.
+    /// Whether something here answers it: the tools that it needs are on.
     pub(super) fn is_on(&self, offered: &[ToolOffer]) -> bool {
         match self.means.over(offered) {
-            Command(_) | Say(_) | Missing(..) | Help => true,
+            Command(_) | Say(_) | Help => true,
+            // Understood, to say that no tool does it.
+            Missing(..) => false,
             Steps(steps) | Either(steps, _) => are_on(steps, offered),
         }
     }
@@ -128,6 +166,7 @@ impl SentenceStep {
         let member = |(name, word): &(&str, Word)| {
             let value = match word {
                 Text(text) => Value::from(filled(text, slots, folders)),
+                AnyCase(text) => Value::from(format!("(?i){}", regex::escape(&filled(text, slots, folders)))),
                 Number(number) => Value::from(*number),
                 Slot(slot) => {
                     slots.get(slot).and_then(|n| n.parse::<u32>().ok()).map_or(Value::Null, Value::from)

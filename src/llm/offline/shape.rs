@@ -48,12 +48,14 @@ pub(super) fn texts(result: &Value, name: &str) -> Option<String> {
     Some(all.collect::<Vec<_>>().join(", ")).filter(|texts| !texts.is_empty())
 }
 
-/// How many files and folders the tools' user may not read, after a comma; empty without any.
+/// How many files, folders and paths that may be either the tools' user may not read, after a
+/// comma; empty without any.
 pub(super) fn unreadable(result: &Value) -> String {
     let many = |list: &str| result.get(list)?.get("unreadable")?.as_u64().filter(|many| *many > 0);
     let files = many("files_skipped_by").map(|many| count(many, "file"));
     let folders = many("folders_skipped_by").map(|many| count(many, "folder"));
-    let all: Vec<String> = files.into_iter().chain(folders).collect();
+    let paths = many("skipped_by").map(|many| count(many, "path"));
+    let all: Vec<String> = files.into_iter().chain(folders).chain(paths).collect();
     if all.is_empty() { String::new() } else { format!(", {} may not be read", all.join(" and ")) }
 }
 

@@ -1,8 +1,8 @@
 //! The sentences that are understood without a model: of an operator's day.
 
 use super::meaning::Meaning::{Command, Either, Help, Missing, Say, Steps};
-use super::meaning::Word::{Number, Slot, Text, True};
-use super::meaning::{Sentence, SentenceStep, Word};
+use super::meaning::Word::{AnyCase, Number, Slot, Text, True};
+use super::meaning::{Meaning, Sentence, SentenceStep, Word};
 
 /// Lines that a question for the last lines shows.
 const LINES: u16 = 20;
@@ -19,13 +19,24 @@ const LOGS: SentenceStep =
 const LIST: SentenceStep = SentenceStep { tool: "list_dir", arguments: &[("path", Text("{path}"))] };
 const FIND: SentenceStep = SentenceStep {
     tool: "search_files",
-    arguments: &[("path", Text("{path}")), ("pattern", Text("{text}"))],
+    arguments: &[("path", Text("{path}")), ("pattern", AnyCase("{text}")), ("regex", True)],
 };
 
 /// A search for a regular expression.
 const fn search(arguments: &'static [(&'static str, Word)]) -> SentenceStep {
     SentenceStep { tool: "search_files", arguments }
 }
+
+/// Failed logins: these steps, or a search of the log.
+pub(super) const fn failed_logins(steps: &'static [SentenceStep]) -> Meaning {
+    Either(steps, &FAILED_IN_LOG)
+}
+
+const FAILED_IN_LOG: Meaning = Steps(&[search(&[
+    ("path", Text("@logs/auth.log")),
+    ("pattern", Text("(?i)failed password|authentication failure|invalid user")),
+    ("regex", True),
+])]);
 
 pub(super) const ERRORS: Word = Text("(?i)error|fatal|critical|panic|emerg");
 
@@ -34,7 +45,7 @@ pub(super) const SENTENCES: [Sentence; 48] = [
     Sentence {
         example: "who was denied?",
         forms: &[
-            "who|what was denied [today|recently|lately]",
+            "who|what was|got denied [today|recently|lately]",
             "[show] [me] [the] denied calls",
             "[show] [me] [the] denials",
         ],
@@ -49,6 +60,8 @@ pub(super) const SENTENCES: [Sentence; 48] = [
             "what|who waits for approval",
             "[show|list] [me] [the] [open|waiting] approvals",
             "what is waiting",
+            "what needs [my|an] approval",
+            "what do i have|need to approve",
         ],
         means: Command("par approval list"),
     },
@@ -176,7 +189,13 @@ pub(super) const SENTENCES: [Sentence; 48] = [
     },
     Sentence {
         example: "how much memory is free?",
-        forms: &["how much memory is free|used|left", "[show] [the] memory [usage]", "is memory low"],
+        forms: &[
+            "how much memory is free|used|left",
+            "[show] [the] memory [usage]",
+            "is memory low",
+            "free memory|ram",
+            "free [-h|-m|-g]",
+        ],
         means: Either(&[MEMORY], &Steps(&[HEALTH])),
     },
     Sentence {
@@ -186,6 +205,8 @@ pub(super) const SENTENCES: [Sentence; 48] = [
             "[show] [the] disk|disks [usage|space]",
             "is a|the|any disk full",
             "how much disk [space] is free|left",
+            "free [disk] space",
+            "df [-h]",
         ],
         means: Either(&[DISKS], &Steps(&[HEALTH])),
     },
@@ -196,7 +217,11 @@ pub(super) const SENTENCES: [Sentence; 48] = [
     },
     Sentence {
         example: "what logs are there?",
-        forms: &["what|which logs are there", "[list|show] [the] logs"],
+        forms: &[
+            "what|which logs are there",
+            "[list|show] [the] logs",
+            "find|list|show [the|all] files in|of the logs",
+        ],
         means: Steps(&[LOGS]),
     },
     Sentence {
@@ -236,8 +261,12 @@ pub(super) const SENTENCES: [Sentence; 48] = [
     },
     Sentence {
         example: "search the logs for timeout",
-        forms: &["search|grep [in] the logs for {text}", "find {text} in the logs"],
-        means: Steps(&[search(&[("path", Text("@logs")), ("pattern", Text("{text}"))])]),
+        forms: &[
+            "search|grep [in] [the] logs for {text}",
+            "search|grep|find {text} in|below [the] logs",
+            "search|look for {text} in|below [the] logs",
+        ],
+        means: Steps(&[search(&[("path", Text("@logs")), ("pattern", AnyCase("{text}")), ("regex", True)])]),
     },
     Sentence {
         example: "search syslog for out of memory",
@@ -248,6 +277,17 @@ pub(super) const SENTENCES: [Sentence; 48] = [
             "grep {text} {path}",
         ],
         means: Steps(&[FIND]),
+    },
+    Sentence {
+        example: "what is in the workspace?",
+        forms: &[
+            "what is in the workspace",
+            "[list|show] [the] workspace",
+            "find|list|show [the|all] files in|of the workspace",
+            "which|what files are in the workspace",
+            "which|what projects are there",
+        ],
+        means: Steps(&[SentenceStep { tool: "list_dir", arguments: &[("path", Text("@workspace"))] }]),
     },
     Sentence {
         example: "find files in demo",
@@ -261,14 +301,10 @@ pub(super) const SENTENCES: [Sentence; 48] = [
         }]),
     },
     Sentence {
-        example: "what is in the workspace?",
-        forms: &["what is in the workspace", "[list|show] [the] workspace", "which|what projects are there"],
-        means: Steps(&[SentenceStep { tool: "list_dir", arguments: &[("path", Text("@workspace"))] }]),
-    },
-    Sentence {
         example: "what is in /var/log/nginx?",
         forms: &[
             "what is in|below {path}",
+            "what is in the {path} folder of|in the logs",
             "what files are in {path}",
             "list|ls {path}",
             "find|list|show [me] [the|all] files in|below {path}",
@@ -292,7 +328,7 @@ pub(super) const SENTENCES: [Sentence; 48] = [
     },
     Sentence {
         example: "last 50 lines of syslog",
-        forms: &["[show|give] [me] [the] last {number} lines of|in|from {path}", "tail {number} {path}"],
+        forms: &["[show|give] [me] [the] last {number} lines of|in|from {path}", "tail [-n] {number} {path}"],
         means: Steps(&[SentenceStep {
             tool: "tail_file",
             arguments: &[("path", Text("{path}")), ("lines", Slot("number"))],
@@ -303,7 +339,7 @@ pub(super) const SENTENCES: [Sentence; 48] = [
         forms: &[
             "[show|give] [me] [the] last lines of|in|from {path}",
             "[show] [the] end of {path}",
-            "tail {path}",
+            "tail [-f] {path}",
             "what happened last in {path}",
         ],
         means: Steps(&[SentenceStep {
@@ -319,18 +355,11 @@ pub(super) const SENTENCES: [Sentence; 48] = [
     Sentence {
         example: "failed logins",
         forms: &["[show] [the] failed logins", "who failed to log in", "who tried to log in"],
-        means: Either(
-            &[LOGINS],
-            &Steps(&[search(&[
-                ("path", Text("@logs/auth.log")),
-                ("pattern", Text("(?i)failed password|authentication failure|invalid user")),
-                ("regex", True),
-            ])]),
-        ),
+        means: failed_logins(&[LOGINS]),
     },
     Sentence {
         example: "who logged in?",
-        forms: &["who logged|has in", "who logged in", "[show] [the] logins"],
+        forms: &["who logged|has in", "who logged in [last|today|recently|lately]", "[show] [the] logins"],
         means: Either(
             &[LOGINS],
             &Steps(&[search(&[
@@ -405,6 +434,7 @@ pub(super) const SENTENCES: [Sentence; 48] = [
         forms: &[
             "roll back {project} to [version] {version}",
             "rollback {project} to [version] {version}",
+            "roll {project} back to [version] {version}",
             "go back to {version} of {project}",
         ],
         means: Steps(&[SentenceStep {
@@ -414,7 +444,7 @@ pub(super) const SENTENCES: [Sentence; 48] = [
     },
     Sentence {
         example: "roll back demo",
-        forms: &["roll back {project}", "rollback {project}"],
+        forms: &["roll back {project}", "rollback {project}", "roll {project} back"],
         means: Say(
             "Name the version: `roll back PROJECT to VERSION`. `which versions of PROJECT are there?` lists them.",
         ),

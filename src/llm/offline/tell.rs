@@ -17,11 +17,33 @@ use crate::types::{limits, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The reply to a message that is not understood: the message that was likely meant, and help.
-pub(super) fn not_understood(meant: Option<&str>, tools: &[ToolOffer]) -> String {
+/// The reply to a message that is not understood: the message that was likely meant, the sentences
+/// that come nearest to it, and how to see all.
+pub(super) fn not_understood(meant: Option<&str>, near: &[&str], tools: &[ToolOffer]) -> String {
     let meant = meant.map(|meant| format!(" Did you mean `{}`?", shown(meant))).unwrap_or_default();
-    format!("This message is not understood.{meant}\n{}", help(tools))
+    let near: String = near.iter().map(|example| format!("\n  {example}")).collect();
+    let calls =
+        if tools.iter().any(|tool| tool.name == "list_dir") { " such as `list_dir(/var/log)`" } else { "" };
+    format!(
+        "This message is not understood.{meant}\n\
+         offline provider: no model is configured, so only tool calls{calls} and some sentences are \
+         understood. The nearest are:{near}\n\
+         `par run help`, or the message `help`, lists all sentences and tools."
+    )
 }
+
+/// The answer if no version of a project is live.
+pub(super) fn nothing_live(project: &str) -> String {
+    let project = shown(project);
+    format!(
+        "No version of {project} is live, or no such project is there. `which versions of {project} are there?` \
+         lists those that can be deployed, and `which projects are there?` the projects.\n{NO_ASSESSMENT}"
+    )
+}
+
+/// The last line of answers that are made of results.
+const NO_ASSESSMENT: &str =
+    "offline provider: no model is configured; these are the results of the calls, without an assessment.";
 
 /// The reply to a question for help: what is understood.
 pub(super) fn help(tools: &[ToolOffer]) -> String {
@@ -76,10 +98,7 @@ pub(super) fn results(messages: &[Message], runbook: Option<&GivenRunbook>) -> S
     if let Some(next) = runbook.map(GivenRunbook::after_steps).filter(|next| !next.is_empty()) {
         lines.push(format!("What the runbook says next:\n{next}"));
     }
-    lines.push(
-        "offline provider: no model is configured; these are the results of the calls, without an assessment."
-            .to_owned(),
-    );
+    lines.push(NO_ASSESSMENT.to_owned());
     lines.join("\n")
 }
 

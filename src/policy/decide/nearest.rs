@@ -11,8 +11,10 @@ use crate::policy::request::build;
 use crate::policy::request::cedar::Uid;
 use crate::policy::request::lower;
 use crate::policy::request::question::Question;
-use cedar_policy::PolicyId;
+use crate::tools::{Catalog, Manifest};
+use cedar_policy::{Effect, PolicyId};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Permits that are compared with a call; the first by their ids.
 const PERMITS_MAX: usize = 256;
@@ -29,6 +31,16 @@ pub struct NearestPermit {
 }
 
 impl Bundle {
+    /// The tools of `catalog` that no permit covers, whoever calls them: every call is denied.
+    #[must_use]
+    pub fn unpermitted(&self, catalog: &Catalog) -> Vec<String> {
+        let is_bare = |manifest: &&Arc<Manifest>| {
+            let mut rules = self.offer_index.rules(&manifest.name).iter();
+            !rules.any(|rule| rule.effect == Effect::Permit)
+        };
+        catalog.manifests().filter(is_bare).map(|manifest| manifest.name.clone()).collect()
+    }
+
     /// The permit of the tool that has the fewest scopes which do not match `question`; the first
     /// by its id of several. `None` if the tool has no permit.
     #[must_use]

@@ -12,7 +12,7 @@ use crate::policy::ask::ACTION as MODEL_ASK;
 use crate::policy::power::Power;
 use crate::policy::request::build;
 use crate::tools::Class;
-use cedar_policy::{Policy, PolicyId, PolicySet};
+use cedar_policy::{Effect, Policy, PolicyId, PolicySet};
 use cedar_policy_core::ast;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -35,7 +35,8 @@ pub(in crate::policy) fn first(set: &PolicySet, tools: &Value) -> Result<BuiltIn
 ///
 /// A permit with `@tainted("confirm")` lets a person confirm calls that it permits in a tainted
 /// session. Its condition is part of the text of a policy here, so the archive says which permits
-/// those were. The tools that no such permit covers are denied by a policy of their own, which
+/// those were, and so is that of the tool's other permits, whose calls no person can confirm. The
+/// tools that no permit with the annotation covers are denied by a policy of their own, which
 /// depends on the session alone: they are not even offered.
 pub(in crate::policy) fn current(set: &PolicySet, tools: &Value) -> Result<BuiltIn, String> {
     let actions = actions(tools)?;
@@ -44,14 +45,18 @@ pub(in crate::policy) fn current(set: &PolicySet, tools: &Value) -> Result<Built
     found.extend(halted());
     let (mut lifted, mut is_other) = (Vec::new(), false);
     for (name, _) in actions.iter().filter(|(_, tool)| is_admin(tool)) {
-        let permits = lifting(set, name);
+        let permits = conditions(set, name, lifts_taint);
         if permits.is_empty() {
             is_other = true;
             continue;
         }
-        let scope = format!("action == PAR::Action::\"{name}\"");
-        let unless = format!(" unless {{ {} }}", permits.join(" || "));
-        found.insert(format!("{TAINTED}.{name}"), tainted(&scope, &unless));
+        // Only what another permit covers: a call without any is denied as in every other session.
+        let others = conditions(set, name, |policy| !lifts_taint(policy));
+        if !others.is_empty() {
+            let scope = format!("action == PAR::Action::\"{name}\"");
+            let rest = format!(" when {{ {} }} unless {{ {} }}", others.join(" || "), permits.join(" || "));
+            found.insert(format!("{TAINTED}.{name}"), tainted(&scope, &rest));
+        }
         lifted.push(format!("PAR::Action::\"{name}\""));
     }
     if lifted.is_empty() && is_other {
@@ -73,11 +78,13 @@ pub(in crate::policy) fn current(set: &PolicySet, tools: &Value) -> Result<Built
 const CONFIRMS: &str = "@require_confirm(\"\") \
      @advice(\"the run has read untrusted text: a person must check this call first\")";
 
-/// The conditions, with their scopes, of the permits that let a person confirm calls of the tool
-/// `name` of the class `admin` in a tainted session.
-fn lifting(set: &PolicySet, name: &str) -> Vec<String> {
-    let permits =
-        set.policies().filter(|policy| lifts_taint(policy) && fits_action(policy, name, Class::Admin));
+/// The conditions, with their scopes, of those permits of the tool `name` of the class `admin` that
+/// are `wanted`.
+fn conditions(set: &PolicySet, name: &str, wanted: impl Fn(&Policy) -> bool) -> Vec<String> {
+    let is_one = |policy: &&Policy| {
+        policy.effect() == Effect::Permit && fits_action(policy, name, Class::Admin) && wanted(policy)
+    };
+    let permits = set.policies().filter(is_one);
     let mut permits: Vec<(String, String)> = permits
         .map(|policy| {
             let tree: &ast::Policy = policy.as_ref();
@@ -104,10 +111,10 @@ const TAINTED_CONFIRM: &str = "par.tainted-confirm";
 /// The scope of every tool of that class.
 const ADMIN: &str = "action in PAR::Action::\"admin\"";
 
-fn tainted(action: &str, unless: &str) -> String {
+fn tainted(action: &str, rest: &str) -> String {
     format!(
         "forbid(principal, {action}, resource) \
-         when {{ principal.taint.contains(\"untrusted\") }}{unless};"
+         when {{ principal.taint.contains(\"untrusted\") }}{rest};"
     )
 }
 

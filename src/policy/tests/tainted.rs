@@ -106,6 +106,36 @@ fn a_confirmation_lifts_the_taint_where_the_permit_says_so() {
     assert!(matches!(asked, Ruling::NeedsApproval { gates, .. } if gates == [Obligation::Confirm]));
 }
 
+/// Issue 15, finding A6: a call that no permit covers named `par.tainted.restart`, which no
+/// confirmation could have lifted for it.
+#[test]
+fn a_call_without_a_permit_is_denied_for_that_in_a_tainted_run_too() {
+    let catalog = catalog();
+    let only = RULES.split("@id(\"all\")").next().expect("the first rule");
+    let other = format!(
+        "{only}@id(\"sshd\") permit(principal in PAR::Role::\"operator\", \
+         action == PAR::Action::\"restart\", resource == PAR::Service::\"sshd\");"
+    );
+    for (rules_text, service, expect) in [
+        (only, "nginx", None),
+        (only, "sshd", Some(&[][..])),
+        (&other, "sshd", Some(&["par.tainted.restart".to_owned()][..])),
+        (&other, "cron", Some(&[][..])),
+    ] {
+        let bundle = rules(&catalog, rules_text);
+        for approved in [Approved::No, Approved::Confirmed { by: None }] {
+            let answer = ask(&bundle, &catalog, true, "restart", service, approved).answer;
+            match expect {
+                Some(policies) => assert_eq!((answer.word(), answer.policies()), ("deny", policies)),
+                None => assert_ne!(answer.word(), "deny"),
+            }
+        }
+        let untainted = ask(&bundle, &catalog, false, "restart", "cron", Approved::No).answer;
+        let tainted = ask(&bundle, &catalog, true, "restart", "cron", Approved::No).answer;
+        assert_eq!(untainted, tainted);
+    }
+}
+
 /// A tool that can be confirmed stays in the offer; the others leave it.
 #[test]
 fn a_tainted_run_is_offered_what_a_person_can_confirm() {

@@ -423,11 +423,14 @@ pub(super) fn connects_to_named_sockets() {
         for (tool, path, expect) in [
             ("is_file", &file, "not a socket"),
             ("is_link", &link, "Too many levels of symbolic links (os error 40)"),
-            ("is_gone", &gone, "No such file or directory (os error 2)"),
         ] {
             let error = stage.prepare(tool, &json!({})).await.expect_err(tool);
             assert_eq!(error.to_string(), format!("`unix:{}`: {expect}", path.display()));
         }
+        // Issue 15, finding A5: in words, with what to do.
+        let error = stage.prepare("is_gone", &json!({})).await.expect_err("gone").to_string();
+        let expect = format!("the socket {} is not there: start the service that makes it", gone.display());
+        assert!(error.starts_with(&expect), "{error}");
         if root {
             let shut = stage.call("shut", json!({})).await.end;
             let reason = format!("`unix:{}`: Permission denied (os error 13)", closed.display());

@@ -123,6 +123,7 @@ fn every_form_means_what_its_example_means() {
                 .map(|word| match word {
                     "{path}" => "/var/log/x",
                     "{number}" => "7",
+                    "{portnumber}" => "80",
                     "{pid}" => "7",
                     "{port}" => "localhost:80",
                     "{url}" => "http://localhost:80/",
@@ -148,7 +149,7 @@ fn a_sentence_about_a_tool_that_is_off_says_so() {
     assert_eq!(told("how is this server doing?", &["health_check"]), "health_check {}");
     assert_eq!(told("delete the logs", &TOOLS), "not understood");
     let of_commands = |sentence: &&super::Sentence| matches!(sentence.means, Meaning::Command(_));
-    assert_eq!(sentences().filter(of_commands).count(), 4);
+    assert_eq!(sentences().filter(of_commands).count(), 5);
     // With the tool, the same sentence is a call.
     assert_eq!(told("who was denied?", &["who_was_denied"]), "who_was_denied {}");
     assert!(told("who was denied?", &TOOLS).contains("par audit show decision:deny"));
@@ -169,12 +170,12 @@ fn forty_more_sentences_of_a_day_are_understood() {
         "show me the last 20 lines of /var/log/dpkg.log",
         r#"tail_file {"path":"/var/log/dpkg.log","lines":20}"#,
     );
-    let openssl = r#"search_files {"path":"/var/log","pattern":"openssl"}"#;
+    let openssl = r#"search_files {"path":"/var/log","pattern":"(?i)openssl","regex":true}"#;
     check("search for openssl in /var/log", openssl);
     check("search openssl in /var/log", openssl);
     check(
         "grep \"install ok\" /var/log/dpkg.log",
-        r#"search_files {"path":"/var/log/dpkg.log","pattern":"install ok"}"#,
+        r#"search_files {"path":"/var/log/dpkg.log","pattern":"(?i)install ok","regex":true}"#,
     );
     for nothing in
         ["status of nginx", "is nginx running?", "stop nginx", "reboot", "who is logged in?", "rm -rf /"]
@@ -216,9 +217,65 @@ fn a_text_is_one_argument_whatever_is_in_it() {
     let check = |message: &str, expect: &str| assert_eq!(told(message, &TOOLS), expect, "{message}");
     check(
         r#"search syslog for 'a","path":"/etc'"#,
-        r#"search_files {"path":"/var/log/syslog","pattern":"a\",\"path\":\"/etc"}"#,
+        r#"search_files {"path":"/var/log/syslog","pattern":"(?i)a\",\"path\":\"/etc","regex":true}"#,
     );
-    check("find @logs in /x", r#"search_files {"path":"/x","pattern":"@logs"}"#);
-    check("find {path} in /x", r#"search_files {"path":"/x","pattern":"{path}"}"#);
+    check("find @logs in /x", r#"search_files {"path":"/x","pattern":"(?i)@logs","regex":true}"#);
+    // No character of the text has a meaning in the expression.
+    check("find {path} in /x", r#"search_files {"path":"/x","pattern":"(?i)\\{path\\}","regex":true}"#);
+    check("find a.*b in /x", r#"search_files {"path":"/x","pattern":"(?i)a\\.\\*b","regex":true}"#);
     check("show @workspace", r#"read_file {"path":"/var/log/@workspace"}"#);
+}
+
+/// Issue 15: what an operator typed and was misread or not understood.
+#[test]
+fn sentences_near_to_others_are_understood() {
+    let all = all_tools();
+    let check = |message: &str, expect: &str| {
+        let told = told(message, &all);
+        assert!(told.starts_with(expect), "{message}: {told}");
+    };
+    let timeout = r#"search_files {"path":"/var/log","pattern":"(?i)timeout","regex":true}"#;
+    for message in ["grep timeout in the logs", "find timeout in logs", "search the logs for timeout"] {
+        check(message, timeout);
+    }
+    let workspace = r#"list_dir {"path":"/srv/par/workspace"}"#;
+    check("list the files in the workspace", workspace);
+    check("which files are in the workspace?", workspace);
+    check("what is in the nginx folder of the logs?", r#"list_dir {"path":"/var/log/nginx"}"#);
+    check("could you tell me how much memory is free?", "memory_usage {}");
+    check("show me auth.log", r#"read_file {"path":"/var/log/auth.log"}"#);
+    check("show me the errors in syslog", r#"search_files {"path":"/var/log/syslog""#);
+    check("tail -n 20 syslog", r#"tail_file {"path":"/var/log/syslog","lines":20}"#);
+    check("is port 5432 open?", r#"tcp_probe {"host":"localhost:5432"}"#);
+    check("is port 22 open on localhost?", r#"tcp_probe {"host":"localhost:22"}"#);
+    check("what listens on port 80?", "listening_ports {}");
+    check("what is using the cpu?", r#"process_list {"sort":"cpu""#);
+    check("top processes", r#"process_list {"sort":"cpu""#);
+    check("free memory", "memory_usage {}");
+    check("df -h", "disk_usage {}");
+    check("any errors today?", r#"journal_search {"since":"today""#);
+    check("errors in syslog since yesterday", r#"search_files {"path":"/var/log/syslog""#);
+    check("who got denied today", "who_was_denied {}");
+    check("what was denied yesterday?", r#"who_was_denied {"hours":48}"#);
+    check("failed logins in the last hour", r#"logins {"hours":1}"#);
+    check("who logged in last?", "logins {}");
+    check("roll demo back to 1.0.0", r#"deploy {"project":"demo","version":"1.0.0"}"#);
+    check("what did I deploy last?", "This is read at a terminal of the server");
+    check("what needs my approval?", "This is read at a terminal of the server");
+    check("please restart the web server", "Name the service");
+    assert_eq!(told("is port 5432 open?", &["listening_ports"]), "listening_ports {}");
+}
+
+/// Issue 15: a message that is not understood printed every sentence and every tool. Those that
+/// nothing here answers were among them.
+#[test]
+fn a_message_is_answered_with_the_nearest_sentences() {
+    let all = offered(&all_tools());
+    let near = |message: &str| super::near(&words(message), &all, 3);
+    assert!(near("restart nginx.service and show its log").contains(&"restart nginx"));
+    assert!(near("how many logins failed so far").contains(&"failed logins"));
+    assert_eq!(near("make me a sandwich").len(), 3);
+    let shown: Vec<&str> = sentences().filter(|one| one.is_on(&all)).map(|one| one.example).collect();
+    assert!(shown.contains(&"restart nginx"));
+    assert!(["rm -rf /", "reboot", "stop nginx"].iter().all(|nothing| !shown.contains(nothing)), "{shown:?}");
 }
