@@ -317,13 +317,14 @@ pub(super) const SENTENCES: [Sentence; 48] = [
         means: Steps(&[LIST]),
     },
     Sentence {
+        // Not the names of users that do not exist: people type passwords there.
         example: "failed logins",
         forms: &["[show] [the] failed logins", "who failed to log in", "who tried to log in"],
         means: Either(
             &[LOGINS],
             &Steps(&[search(&[
                 ("path", Text("@logs/auth.log")),
-                ("pattern", Text("(?i)failed password|authentication failure|invalid user")),
+                ("pattern", Text("(?i)sshd[^ ]*: failed password for [^ ]+ from|authentication failure")),
                 ("regex", True),
             ])]),
         ),
