@@ -242,8 +242,8 @@ fn a_journal_that_cannot_be_read_is_not_one_without_entries() {
     assert!(!closed.to_string().contains("par: journal files"), "{closed}");
 
     // One of two may be read.
-    std::fs::copy(&file, file.with_file_name("user-1000.journal")).expect("copied");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("mode");
+    std::fs::copy(&file, file.with_file_name("user-1000.journal")).expect("copied");
     std::fs::set_permissions(file.with_file_name("user-1000.journal"), PermissionsExt::from_mode(0o000))
         .expect("mode");
     let partly = told(&home, "journal_query", &none);

@@ -1,5 +1,5 @@
-//! Which files a journal has, counted before journalctl reads them: with `-o json` it does not say
-//! that there are none, or that it may not open some.
+//! Which files a journal has, counted before journalctl reads them: with `-o json` it says
+//! neither that files are missing nor that it may not open some.
 
 use super::walk::read_names;
 use crate::launcher::tool::Root;
@@ -39,7 +39,7 @@ fn names(found: &mut JournalFiles, at: &OwnedFd, name: &CStr) -> Option<(OwnedFd
     let folder = open(at, name, OFlags::DIRECTORY);
     match folder.and_then(|folder| Ok((read_names(&folder, NAMES_MAX)?, folder))) {
         Ok((names, folder)) => Some((folder, names)),
-        // It went away, or is no folder.
+        // It went away, or is not a folder.
         Err(Errno::NOENT | Errno::NOTDIR) => None,
         Err(_) => {
             found.unreadable = found.unreadable.saturating_add(1);

@@ -139,7 +139,6 @@ fn an_owner_that_cannot_be_known_is_not_shown() {
         (Builtin::ProcessInfo, json!({ "pid": 7 })),
         (Builtin::ProcessList, memory),
         (Builtin::ListeningPorts, json!({})),
-        (Builtin::Connections, json!({})),
     ];
     for (which, call) in calls {
         let hidden = told(which, &call, true);
