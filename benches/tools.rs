@@ -253,7 +253,9 @@ fn find_journal(disk: &Path, home: &Path) -> PathBuf {
     for tool in ["journal_query", "journal_search", "kernel_log"] {
         let file = home.join(format!("etc/tools.d/{tool}.toml.disabled"));
         let text = std::fs::read_to_string(&file).expect("shipped");
-        let text = text.replace("/var/log/journal", &folder.display().to_string());
+        let place = folder.display().to_string();
+        let text = text.replace("--merge", &format!("--directory={place}"));
+        let text = text.replace("/var/log/journal", &place);
         std::fs::write(&file, text.replace("groups = [\"systemd-journal\"]\n", "")).expect("written");
     }
     folder

@@ -249,7 +249,7 @@ pub fn journal_lines(bytes: &[u8]) {
         "message_cut",
         "message_left_out",
     ];
-    let told = journal_result(bytes, bytes, None, "h");
+    let told = journal_result(bytes, bytes, None, None, "h");
     assert!(has_only_exact_integers(&told), "{told}: a number that no entry may contain");
     let entries = told["entries"].as_array().expect("a list");
     assert!(entries.len() <= bytes.split(|byte| *byte == b'\n').count());

@@ -17,7 +17,7 @@ pub(super) enum RunbookCommand {
     /// List the runbooks and the phrases that choose them
     List,
     /// Check the runbooks, and show whether the rules would permit each step, ask a person or deny
-    /// it
+    /// it; exits with 3 if a step would be denied
     Check {
         /// Only this runbook [default: all]
         name: Option<String>,
@@ -40,9 +40,14 @@ impl RunbookCommand {
         match self {
             Self::List => list(&rules, is_json)?,
             Self::Check { name, who } => {
+                let mut is_denied = false;
                 for book in books(&rules, name.as_deref())? {
                     let steps = checked(config, &rules, book, who.as_deref())?;
+                    is_denied |= steps.iter().any(CheckedStep::is_denied);
                     print(book, &steps, is_json)?;
+                }
+                if is_denied {
+                    return Ok(exit::DENIED);
                 }
             }
         }
@@ -102,6 +107,10 @@ fn checked<'a>(
 impl CheckedStep<'_> {
     fn word(&self) -> &'static str {
         self.answer.as_ref().map_or("off", Ruling::word)
+    }
+
+    fn is_denied(&self) -> bool {
+        matches!(self.answer, Some(Ruling::Deny { .. }))
     }
 
     fn why(&self) -> String {

@@ -122,14 +122,17 @@ impl Runbook {
 }
 
 impl GivenRunbook {
-    /// The text after the last step.
+    /// The text after the last step: after the lines that go on with its words, up to an empty one.
     #[must_use]
     pub fn after_steps(&self) -> &str {
-        let ends = self.text.split_inclusive('\n').scan(0, |end, line| {
-            *end += line.len();
-            Some((*end, line))
-        });
-        let last = ends.filter(|(_, line)| is_step(line)).last().map_or(0, |(end, _)| end);
+        let (mut end, mut is_in_step, mut last) = (0, false, 0);
+        for line in self.text.split_inclusive('\n') {
+            end += line.len();
+            is_in_step = is_step(line) || is_in_step && !line.trim().is_empty();
+            if is_in_step {
+                last = end;
+            }
+        }
         self.text.get(last..).unwrap_or_default().trim()
     }
 }

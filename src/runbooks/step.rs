@@ -86,6 +86,11 @@ impl RunbookStep {
         if let Some(why) = tools.mistyped(&call.tool) {
             return Err(why);
         }
+        if let Some(second) = hides_a_call(says, tools) {
+            return Err(format!(
+                "a step has exactly one call, and this line calls `{second}` too: make it a step of its own"
+            ));
+        }
         let call = placed(call, tools)?;
         let is_on = tools.catalog.find(&call.tool).is_some();
         let step = Self { number: number.to_owned(), line, says: says.trim_end().to_owned(), is_on, call };

@@ -90,6 +90,18 @@ fn a_runbook_is_chosen_by_a_whole_phrase_alone() {
     }
 }
 
+/// Lines that go on with the words of a step are not what comes after the steps.
+#[test]
+fn the_words_of_a_step_may_be_wrapped() {
+    let text = GOOD.replace("is off.\n", "is off,\n   as it was yesterday: \n  see above.\n");
+    let books = parse(&[file("down", &text)]).expect("a runbook");
+    let given = books.chosen("nginx is down").expect("chosen");
+    assert_eq!(given.after_steps(), "Then look at nginx again.");
+    let alone = text.replace("\nThen look at {service} again.\n", "");
+    let books = parse(&[file("down", &alone)]).expect("a runbook");
+    assert_eq!(books.chosen("nginx is down").expect("chosen").after_steps(), "");
+}
+
 /// An alert chooses by the exact table of the front matter, and brings no other word with it.
 #[test]
 fn an_alert_chooses_the_runbook_that_lists_it() {
@@ -167,6 +179,11 @@ fn what_is_wrong_is_refused_with_its_line() {
     check("`health_check()`", "`health_check(a=1)`", "runbooks.d/down.md:8: the arguments: ");
     check("`health_check()`", "`health_check()", "runbooks.d/down.md:8: a step is");
     check("`health_check()`", "`health_check(); health_check()`", "runbooks.d/down.md:8: a step is");
+    check(
+        "`health_check()` first",
+        "`health_check()` first, then `search_files(path=\"@logs\", pattern=\"x\")`",
+        "runbooks.d/down.md:8: a step has exactly one call, and this line calls `search_files` too",
+    );
     check("`health_check()`", "`rm -rf /`", "runbooks.d/down.md:8: a step is");
     check("pattern=\"error\"", "patern=\"error\"", "runbooks.d/down.md:9: ");
     check("pattern=\"error\"", "pattern=\"a\", pattern=\"b\"", "runbooks.d/down.md:9: ");

@@ -7,7 +7,7 @@ use crate::call::{End, Execution, Held, Object, Prepared, Unprepared};
 use crate::gate::{Order, Pending};
 use crate::launcher::StartError;
 use crate::launcher::protocol::{Ask, Go, PacketKind, Report, Request};
-use crate::tools::{Limits, Manifest, Output, journal_result};
+use crate::tools::{JournalFiles, Limits, Manifest, Output, is_only_about_damage, journal_result};
 use crate::types::limits::{LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX};
 use crate::types::{Digest, RefusalClass};
 use serde_json::Value;
@@ -388,7 +388,8 @@ async fn fresh(source: &LauncherSource) -> Result<(Arc<Link>, Report), StartErro
 /// Replaces the entries that `journalctl` printed by one object, before they are searched for
 /// secrets: journalctl writes bytes in ways that no search for a secret would recognize.
 fn entries_to_object(execution: &mut Execution, arguments: &str) {
-    let has_said_nothing = execution.stdout.is_empty() && execution.stderr.is_empty();
+    let files = JournalFiles::take(&mut execution.stderr);
+    let has_said_nothing = execution.stdout.is_empty() && is_only_about_damage(&execution.stderr);
     match execution.end {
         End::Exit { code: 0 } => {}
         // It ends like this if no entry matches a pattern.
@@ -399,8 +400,8 @@ fn entries_to_object(execution: &mut Execution, arguments: &str) {
     let limit = arguments.get("limit").and_then(Value::as_u64);
     let name = rustix::system::uname();
     let host = name.nodename().to_string_lossy();
-    execution.stdout =
-        journal_result(&execution.stdout, &execution.stderr, limit, &host).to_string().into_bytes();
+    let told = journal_result(&execution.stdout, &execution.stderr, files, limit, &host);
+    execution.stdout = told.to_string().into_bytes();
 }
 
 /// Gathers output and end; returns whether an end came. Leaves `execution` as killed if none did.

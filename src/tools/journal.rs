@@ -19,17 +19,69 @@ const MESSAGE_BYTES_MAX: usize = 2_000;
 const LIMIT_DEFAULT: usize = 50;
 /// The largest number in a result.
 const NUMBER_MAX: u64 = INTEGER_MAX.unsigned_abs();
-/// What journalctl says on standard error if some journals may not be read.
-const HINT: &[u8] = b"You are currently not seeing messages from other users";
+/// What journalctl says on standard error if some journals may not be read. With `-o json` it does
+/// not say it.
+const HINT: &str = "You are currently not seeing messages from other users";
+/// How the line begins that says which files there are.
+const FILES_MARK: &str = "par: journal files";
 /// The names of priorities (syslog(3)).
 const PRIORITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
-/// The entries in `stdout` as one JSON object. `limit` is how many were asked for at most.
+/// The files of a journal, as a call's child counted them before it started journalctl, which with
+/// `-o json` does not say that it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalFiles {
+    /// Files that can be opened.
+    pub readable: u64,
+    /// Files and folders that cannot.
+    pub unreadable: u64,
+}
+
+impl JournalFiles {
+    /// The line that stands before everything that journalctl writes to standard error.
+    #[must_use]
+    pub fn line(self) -> String {
+        format!("{FILES_MARK} {} {}\n", self.readable, self.unreadable)
+    }
+
+    /// Takes that line from the start of `stderr`, if it is there.
+    pub fn take(stderr: &mut Vec<u8>) -> Option<Self> {
+        let rest = stderr.strip_prefix(FILES_MARK.as_bytes())?;
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        let mut words = std::str::from_utf8(rest.get(..end)?).ok()?.split_ascii_whitespace();
+        let mut number = || words.next()?.parse().ok();
+        let files = Self { readable: number()?, unreadable: number()? };
+        stderr.drain(..=FILES_MARK.len() + end);
+        Some(files)
+    }
+}
+
+/// Whether journalctl said nothing but that it leaves out damaged files.
+#[must_use]
+pub fn is_only_about_damage(stderr: &[u8]) -> bool {
+    String::from_utf8_lossy(stderr).lines().all(is_about_damage)
+}
+
+/// `Journal file … corrupted, ignoring file.`
+fn is_about_damage(line: &str) -> bool {
+    line.starts_with("Journal file ") && line.contains(", ignoring")
+}
+
+/// The entries in `stdout` as one JSON object. `limit` is how many were asked for at most; `files`
+/// is what there was to read.
 ///
 /// The result has the entries as they come, the cursor of the last, and what the kernel says of
-/// processes that it killed because memory ran out. A line that is not an entry is only counted.
+/// processes that it killed because memory ran out. A line that is not an entry is only counted. A
+/// journal that is not there, may not be read or is damaged is in `not_seen`: without entries and
+/// with an empty `not_seen`, the journal was read and has no such entry.
 #[must_use]
-pub fn journal_result(stdout: &[u8], stderr: &[u8], limit: Option<u64>, host: &str) -> Value {
+pub fn journal_result(
+    stdout: &[u8],
+    stderr: &[u8],
+    files: Option<JournalFiles>,
+    limit: Option<u64>,
+    host: &str,
+) -> Value {
     let mut entries = Vec::new();
     let mut oom_kills = Vec::new();
     let (mut cursor, mut unread) = (Value::Null, 0_u64);
@@ -46,10 +98,7 @@ pub fn journal_result(stdout: &[u8], stderr: &[u8], limit: Option<u64>, host: &s
         }
     }
     let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LIMIT_DEFAULT);
-    let is_partly_hidden = stderr.windows(HINT.len()).any(|part| part == HINT);
-    let mut not_seen = Vec::new();
-    not_seen.extend(is_partly_hidden.then_some("journals_of_other_users"));
-    not_seen.extend((unread > 0).then_some("lines_that_are_no_entries"));
+    let not_seen = not_seen(&String::from_utf8_lossy(stderr), files, unread);
     json!({
         "observed_at": Wall::now().rfc3339(),
         "host": host,
@@ -59,6 +108,18 @@ pub fn journal_result(stdout: &[u8], stderr: &[u8], limit: Option<u64>, host: &s
         "cursor": cursor,
         "not_seen": not_seen,
     })
+}
+
+fn not_seen(stderr: &str, files: Option<JournalFiles>, unread: u64) -> Vec<&'static str> {
+    let has_none = files.is_some_and(|files| files == JournalFiles::default());
+    let reasons = [
+        (has_none, "no_journal_files"),
+        (files.is_some_and(|files| files.unreadable > 0), "unreadable_journal_files"),
+        (stderr.lines().any(is_about_damage), "damaged_journal_files"),
+        (stderr.contains(HINT), "journals_of_other_users"),
+        (unread > 0, "lines_that_are_no_entries"),
+    ];
+    reasons.into_iter().filter_map(|(is, reason)| is.then_some(reason)).collect()
 }
 
 fn entry(fields: &Map<String, Value>) -> Value {
@@ -144,13 +205,13 @@ fn oom_kill(fields: &Map<String, Value>, shown: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::journal_result;
+    use super::{JournalFiles, journal_result};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     fn result(lines: &[Value]) -> Value {
         let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-        journal_result(text.as_bytes(), b"", None, "h")
+        journal_result(text.as_bytes(), b"", None, None, "h")
     }
 
     /// H22: however many fields an entry has, six are shown.
@@ -203,16 +264,37 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_said() {
         let hint = b"Hint: You are currently not seeing messages from other users and the system.\n";
-        let told = journal_result(b"no entry\n{\"MESSAGE\":\"m\"}\n", hint, Some(1), "h");
+        let told = journal_result(b"no entry\n{\"MESSAGE\":\"m\"}\n", hint, None, Some(1), "h");
         assert_eq!(told["not_seen"], json!(["journals_of_other_users", "lines_that_are_no_entries"]));
         assert_eq!((&told["truncated"], &told["cursor"]), (&json!(true), &Value::Null));
+    }
+
+    /// A journal without files, with closed ones and with damaged ones is not one without entries.
+    #[test]
+    fn a_journal_that_could_not_be_read_is_not_an_empty_one() {
+        let check = |readable, unreadable, stderr: &str, expect: serde_json::Value| {
+            let files = JournalFiles { readable, unreadable };
+            let mut written = [files.line().as_bytes(), stderr.as_bytes()].concat();
+            let taken = JournalFiles::take(&mut written);
+            assert_eq!((taken, written.as_slice()), (Some(files), stderr.as_bytes()));
+            let told = journal_result(b"", &written, taken, None, "h");
+            assert_eq!((&told["not_seen"], &told["entries"]), (&expect, &json!([])), "{files:?} {stderr}");
+        };
+        check(1, 0, "", json!([]));
+        check(0, 0, "", json!(["no_journal_files"]));
+        check(1, 2, "", json!(["unreadable_journal_files"]));
+        let damaged = "Journal file /var/log/journal/system.journal corrupted, ignoring file.\n";
+        check(1, 0, damaged, json!(["damaged_journal_files"]));
+        for other in ["", "par: journal files 1", "par: journal files 1 x\n", " par: journal files 1 0\n"] {
+            assert_eq!(JournalFiles::take(&mut other.as_bytes().to_vec()), None, "{other}");
+        }
     }
 
     proptest! {
         #[test]
         fn any_output_gives_a_result_of_bounded_entries(text in "[\\[\\]{}\":,a-zA-Z_0-9\n]{0,200}", bytes: Vec<u8>) {
             for stdout in [text.as_bytes(), &bytes] {
-                let told = journal_result(stdout, &bytes, None, "h");
+                let told = journal_result(stdout, &bytes, None, None, "h");
                 let lines = stdout.split(|byte| *byte == b'\n').count();
                 prop_assert!(told["entries"].as_array().is_some_and(|all| all.len() <= lines));
             }

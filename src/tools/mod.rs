@@ -28,7 +28,7 @@ mod tests;
 pub use catalog::{
     Catalog, CatalogError, Invalid, ProposedCall, UnknownTool, ValidCall, check_id, is_unit_name,
 };
-pub use journal::journal_result;
+pub use journal::{JournalFiles, is_only_about_damage, journal_result};
 pub use manifest::check::program_path;
 pub use manifest::code::CodeFile;
 pub use manifest::content::ContentFolder;

@@ -21,17 +21,23 @@ fn home() -> Option<TestHome> {
         return None;
     }
     let home = TestHome::init();
-    let folder = home.beside("journal");
-    std::fs::create_dir(&folder).expect("a folder");
+    let host = home.beside("host");
+    let folder = host.join("var/log/journal");
+    for folder in [&folder, &host.join("run/log/journal")] {
+        std::fs::create_dir_all(folder).expect("a folder");
+    }
     let file = std::fs::File::create(folder.join("system.journal")).expect("a file");
     let mut unpack = crate::support::start(Path::new("gzip"));
     let mut child = unpack.arg("-dc").stdin(Stdio::piped()).stdout(file).spawn().expect("gzip");
     std::io::Write::write_all(&mut child.stdin.take().expect("piped"), PACKED).expect("written");
     assert!(child.wait().expect("ended").success());
-    let place = folder.to_str().expect("UTF-8");
+    let host = host.to_str().expect("UTF-8");
     for name in TOOLS {
         switch_on(&home, name, |off| {
-            off.replace("/var/log/journal", place).replace("groups = [\"systemd-journal\"]\n", "")
+            let there = off.replace("--merge", &format!("--root={host}"));
+            let there = there.replace("\"/var/log", &format!("\"{host}/var/log"));
+            let there = there.replace("\"/run/log", &format!("\"{host}/run/log"));
+            there.replace("groups = [\"systemd-journal\"]\n", "")
         });
     }
     Some(home)
@@ -219,17 +225,64 @@ fn a_named_secret_in_the_journal_is_not_shown() {
     assert!(!ledger.contains(NAMED), "{ledger}");
 }
 
-/// A journal that is not there, and one that the tool may not read.
+/// A journal that is not there, that the tool may not read, or that is damaged is not one without
+/// such entries.
 #[test]
-fn a_journal_that_is_not_there_is_empty_and_one_that_is_closed_is_said() {
+fn a_journal_that_cannot_be_read_is_not_one_without_entries() {
     let Some(home) = home() else { return };
-    let file = home.beside("journal/system.journal");
+    let file = home.beside("host/var/log/journal/system.journal");
+    let none = json!({ "unit": "nginx.service", "pattern": "no such message" });
+    let without = told(&home, "journal_query", &none);
+    assert_eq!((&without["entries"], &without["not_seen"]), (&json!([]), &json!([])), "{without}");
+
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o000)).expect("mode");
     let closed = step(&home, "journal_query", &json!({ "unit": "nginx.service" }));
-    println!("closed: {closed}");
     assert!(!closed.to_string().contains("upstream timed out"), "{closed}");
     assert!(closed["status"] == "error" && closed.to_string().contains("ermission"), "{closed}");
+    assert!(!closed.to_string().contains("par: journal files"), "{closed}");
+
+    // One of two may be read.
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("mode");
+    std::fs::copy(&file, file.with_file_name("user-1000.journal")).expect("copied");
+    std::fs::set_permissions(file.with_file_name("user-1000.journal"), PermissionsExt::from_mode(0o000))
+        .expect("mode");
+    let partly = told(&home, "journal_query", &none);
+    assert_eq!(partly["not_seen"], json!(["unreadable_journal_files"]), "{partly}");
+    std::fs::remove_file(file.with_file_name("user-1000.journal")).expect("removed");
+
+    std::fs::write(&file, [b'x'; 5_000]).expect("written");
+    for asked in [&none, &json!({ "unit": "nginx.service" })] {
+        let damaged = told(&home, "journal_query", asked);
+        assert_eq!(damaged["not_seen"], json!(["damaged_journal_files"]), "{damaged}");
+    }
+
     std::fs::remove_file(&file).expect("removed");
-    let empty = told(&home, "journal_query", &json!({ "unit": "nginx.service" }));
-    assert_eq!((&empty["entries"], &empty["cursor"]), (&json!([]), &Value::Null), "{empty}");
+    for tool in ["journal_search", "kernel_log"] {
+        let absent = told(&home, tool, &json!({}));
+        assert_eq!((&absent["entries"], &absent["cursor"]), (&json!([]), &Value::Null), "{absent}");
+        assert_eq!(absent["not_seen"], json!(["no_journal_files"]), "{absent}");
+    }
+}
+
+/// A host may keep its journal in memory only.
+#[test]
+fn a_journal_in_memory_is_read_too() {
+    let Some(home) = home() else { return };
+    let (there, other) = (home.beside("host/var/log/journal"), home.beside("host/run/log/journal"));
+    let machine = other.join("0123456789abcdef0123456789abcdef");
+    std::fs::create_dir(&machine).expect("a folder");
+    std::fs::rename(there.join("system.journal"), machine.join("system.journal")).expect("moved");
+    let nginx = told(&home, "journal_query", &json!({ "unit": "nginx.service" }));
+    assert_eq!((messages(&nginx).len(), &nginx["not_seen"]), (6, &json!([])), "{nginx}");
+}
+
+/// `offline` says that there was no journal, and searches the log files.
+#[test]
+fn without_a_journal_offline_searches_the_log_files() {
+    let Some(home) = home() else { return };
+    std::fs::remove_file(home.beside("host/var/log/journal/system.journal")).expect("removed");
+    let said = home.expect(0, &["run", "errors of the last hour"]);
+    assert!(said.contains("journal_search: no entries: this host has no journal files"), "{said}");
+    assert!(said.contains("The log files are searched instead:"), "{said}");
+    assert!(said.contains("search_files: "), "{said}");
 }

@@ -217,7 +217,7 @@ fn a_web_server_is_probed_and_no_redirect_followed() {
 fn a_slow_or_endless_server_ends_nothing_else() {
     let home = TestHome::init();
     let manifest = std::fs::read_to_string(home.path("etc/tools.d/http_probe.toml")).expect("a manifest");
-    home.add("tools.d/http_probe.toml", &manifest.replace("wall_ms_max = 40000", "wall_ms_max = 1500"));
+    home.add("tools.d/http_probe.toml", &manifest.replace("wall_ms_max = 15000", "wall_ms_max = 1500"));
     let endless = ProbedServer::start(|stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").ok();
         while stream.write_all(&[b'x'; 4096]).is_ok() {}
@@ -231,9 +231,33 @@ fn a_slow_or_endless_server_ends_nothing_else() {
             std::thread::sleep(Duration::from_millis(100));
         }
     });
-    assert_eq!(slow.probe(&home)["status"], "timeout");
+    let told = slow.probe(&home);
+    assert_eq!((&told["status"], &told["result"]["timed_out"]), (&json!("ok"), &json!("head")), "{told}");
+    assert_eq!(told["result"]["status"], Value::Null, "{told}");
+    assert!(told["result"]["waited_ms"].as_u64().is_some_and(|ms| ms < 1_500), "{told}");
+    assert_eq!(entry(&home, &told)["payload"].get("mismatch"), None, "{told}");
+    let slow_body = ProbedServer::start(|stream| {
+        stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 100000\r\n\r\n").ok();
+        while stream.write_all(b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let told = slow_body.probe(&home);
+    assert_eq!(
+        (&told["result"]["status"], &told["result"]["timed_out"]),
+        (&json!(503), &json!("body")),
+        "{told}"
+    );
+    assert_eq!(entry(&home, &told)["payload"].get("mismatch"), None, "{told}");
     let silent = ProbedServer::start(|stream| while stream.read(&mut [0; 64]).is_ok_and(|read| read > 0) {});
-    assert_eq!(silent.probe(&home)["status"], "timeout");
+    let told = silent.probe(&home);
+    assert_eq!((&told["status"], &told["result"]["timed_out"]), (&json!("ok"), &json!("head")), "{told}");
+    let manifest =
+        std::fs::read_to_string(home.path("etc/tools.d/tls_certificate.toml")).expect("a manifest");
+    home.add("tools.d/tls_certificate.toml", &manifest.replace("wall_ms_max = 15000", "wall_ms_max = 1500"));
+    let told = call(&home, "tls_certificate", &json!({ "host": format!("localhost:{}", silent.port) }));
+    let error = told["result"]["error"].as_str().unwrap_or_default();
+    assert!(told["status"] == "error" && error.starts_with("timed out: the port accepted"), "{told}");
     for bytes in ["SSH-2.0-OpenSSH\r\n\r\n", "", "HTTP/1.1 200 OK\r\nServer: \u{1b}[2J\r\n\r\n"] {
         let step = ProbedServer::saying(bytes).probe(&home);
         assert_eq!(step["status"], "error", "{step}");

@@ -60,7 +60,8 @@ fn answer(words: &str, asked: &AskedOffline, trouble: &Trouble) -> String {
         let line = match kept {
             Some((_, "")) => line,
             Some((_, differs)) => without(&line, differs),
-            None if line.starts_with(' ') => continue,
+            // Another full file system of this host.
+            None if line.starts_with(' ') || line.starts_with("Not looked into") => continue,
             None => match line.split_once(": ") {
                 Some((tool, _)) => format!("{tool}: …"),
                 None => line,

@@ -5,6 +5,7 @@ use super::certificate_files::CertificateFiles;
 use super::host_proc::CallProc;
 use super::http::WebCall;
 use super::start::{Start, send_or_exit};
+use super::timed::TimedSocket;
 use super::{certificates, http, largest, pair, search, system_files, unix};
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::confine::seccomp::compile::load;
@@ -47,6 +48,8 @@ struct BuiltinInputs<'a> {
     proc: CallProc<'a>,
     excluded: &'a [&'a Beneath],
     connected: Option<OwnedFd>,
+    /// The connection, if it leads to another host.
+    to_host: Option<TimedSocket>,
     facts: HostFacts,
     /// Files that may hold a certificate.
     certificates: Option<CertificateFiles>,
@@ -72,12 +75,13 @@ pub(crate) fn run(
         return systemd(start, which, (connected, units), layers);
     }
     // Opened before the last filter, which lets nothing be opened, except by a builtin that walks.
-    let inputs = BuiltinInputs {
+    let mut inputs = BuiltinInputs {
         object: decided.map(|(path, fd)| (*path, fd)),
         opened: decided.map(|(path, fd)| open_object(start, which, path, fd)),
         proc: CallProc::open(&machine.supplies.kept, names),
         excluded,
         connected,
+        to_host: None,
         facts: HostFacts {
             failed_units: None,
             is_clock_synchronized: (which == Builtin::HealthCheck).then(sys::is_clock_synchronized).flatten(),
@@ -91,6 +95,12 @@ pub(crate) fn run(
     if let Some(socket) = inputs.connected.as_ref().filter(|_| which == Builtin::HealthCheck) {
         unix::bound_waits(socket, BUS_WAIT)?;
     }
+    let wall_ms_max = start.tool.manifest.limits.wall_ms_max;
+    let (to_host, connected) = match inputs.connected.take() {
+        Some(socket) if which.sink().is_some() => (Some(TimedSocket::new(socket, wall_ms_max)?), None),
+        other => (None, other),
+    };
+    let inputs = BuiltinInputs { to_host, connected, ..inputs };
     let filter = match which {
         which if which.sink().is_some() => &machine.filters.fetcher,
         which if which.reads_below() || which.reads_system_files() || !names.of_process.is_empty() => {
@@ -139,12 +149,12 @@ fn run_function(start: &Start<'_>, which: Builtin, inputs: BuiltinInputs<'_>) ->
     }
     let trust = machine.supplies.tls.as_ref();
     if matches!(which, Builtin::HttpGet | Builtin::HttpProbe) {
-        let (connected, began_us) = (inputs.connected, mono_us());
+        let (connected, began_us) = (inputs.to_host, mono_us());
         let call = WebCall { which, trust, connected, arguments, cap, host, began_us };
         return http::get(host_words(start), call);
     }
     if which == Builtin::TlsCertificate {
-        return certificates::of_server(trust, inputs.connected, host_words(start), arguments, host);
+        return certificates::of_server(trust, inputs.to_host, host_words(start), arguments, host);
     }
     let (Some((path, object)), Some(opened)) = (inputs.object, inputs.opened) else {
         return Err(NOT_FOUND.to_owned());

@@ -5,6 +5,7 @@ use super::walk::read_names;
 use crate::launcher::tool::Root;
 use crate::tools::builtin::host::CertificateEnds;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -22,6 +23,7 @@ const IN_FOLDER: &str = "cert.pem";
 /// Files that may hold a certificate, open for reading, with their paths.
 pub(crate) struct CertificateFiles {
     files: Vec<(String, OwnedFd)>,
+    unreadable: u64,
     is_cut: bool,
 }
 
@@ -29,11 +31,14 @@ impl CertificateFiles {
     /// Opens what `roots` hold; `None` if none of them can be read. Links are followed, and those
     /// that lead out of the tool's folders lead nowhere.
     pub(crate) fn open(roots: &[Root]) -> Option<Self> {
-        let mut all = Self { files: Vec::new(), is_cut: false };
+        let mut all = Self { files: Vec::new(), unreadable: 0, is_cut: false };
         let mut has_read = false;
         for root in roots {
-            let Ok(folder) = openat(&root.fd, ".", FOLDER, Mode::empty()) else { continue };
-            let Ok(names) = read_names(&folder, NAMES_MAX) else { continue };
+            let folder = openat(&root.fd, ".", FOLDER, Mode::empty());
+            let Ok((names, folder)) = folder.and_then(|at| Ok((read_names(&at, NAMES_MAX)?, at))) else {
+                all.unreadable = all.unreadable.saturating_add(1);
+                continue;
+            };
             has_read = true;
             all.is_cut |= names.len() > NAMES_MAX;
             for name in &names {
@@ -53,7 +58,14 @@ impl CertificateFiles {
             (true, false) => text,
             (false, false) => below.as_str(),
         };
-        let Ok(file) = openat(folder, place, FILE, Mode::empty()) else { return };
+        let file = match openat(folder, place, FILE, Mode::empty()) {
+            Ok(file) => file,
+            Err(e) => {
+                // Any other error: nothing is there, or a link leads out of the tool's folders.
+                self.unreadable = self.unreadable.saturating_add(u64::from(e == Errno::ACCESS));
+                return;
+            }
+        };
         if fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile) {
             if self.files.len() == FILES_MAX {
                 self.is_cut = true;
@@ -65,7 +77,8 @@ impl CertificateFiles {
 
     /// When they end.
     pub(crate) fn ends(self) -> CertificateEnds {
-        let mut ends = CertificateEnds { is_cut: self.is_cut, ..CertificateEnds::default() };
+        let (unreadable, is_cut) = (self.unreadable, self.is_cut);
+        let mut ends = CertificateEnds { unreadable, is_cut, ..CertificateEnds::default() };
         for (path, file) in self.files {
             if let Some(days) = days_left(file.as_fd()) {
                 ends.add(&path, days);

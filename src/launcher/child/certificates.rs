@@ -1,5 +1,6 @@
 //! The builtins that judge certificates: those that a server shows, and those in a file.
 
+use super::timed::TimedSocket;
 use crate::launcher::host::trust::TlsTrust;
 use crate::tools::builtin::{
     Answer, ChainQuestion, NOT_FOUND, days_left as builtin_days_left, judge, stamped,
@@ -13,8 +14,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
 use serde_json::{Map, Value, json};
-use std::fs::File;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Size of a file that is read, in bytes.
@@ -26,7 +26,7 @@ const CHAIN_MAX: usize = 64;
 /// sent; `name` is the name that a client would ask for.
 pub(crate) fn of_server(
     trust: Option<&TlsTrust>,
-    connected: Option<OwnedFd>,
+    connected: Option<TimedSocket>,
     to: &str,
     arguments: &Value,
     host: &str,
@@ -36,7 +36,7 @@ pub(crate) fn of_server(
     let name = arguments.get("server_name").and_then(Value::as_str).unwrap_or(to.host());
     let asked =
         ServerName::try_from(name.to_owned()).map_err(|_| "`server_name` is not a name".to_owned())?;
-    let mut socket = File::from(connected.ok_or("no connection was given")?);
+    let mut socket = connected.ok_or("no connection was given")?;
     let shown = Arc::new(ShownChain::new());
     let config = ClientConfig::builder_with_provider(shown.provider.clone())
         .with_safe_default_protocol_versions()
@@ -49,6 +49,11 @@ pub(crate) fn of_server(
     let ended = session.complete_io(&mut socket);
     let handshake_ms = mono_us().saturating_sub(began_us) / 1_000;
     let (chain, is_proven) = shown.take();
+    if chain.is_empty() && mono_us() >= socket.end_us {
+        return Err(format!(
+            "timed out: the port accepted the connection, and sent no certificate within {handshake_ms} ms"
+        ));
+    }
     if chain.is_empty() {
         let why = ended.err().map_or_else(|| "it showed none".to_owned(), |e| e.to_string());
         return Err(format!(

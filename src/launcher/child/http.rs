@@ -1,20 +1,19 @@
 //! The builtins that are given a connection, and the TLS around it: they run in the call's child.
 
+use super::timed::TimedSocket;
 use crate::launcher::host::trust::TlsTrust;
 use crate::tools::Builtin;
-use crate::tools::builtin::{self, Answer, stamped};
+use crate::tools::builtin::{self, Answer, ProbeTimes, stamped};
 use crate::types::WebUrl;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::Value;
-use std::fs::File;
-use std::os::fd::OwnedFd;
 
 /// What a call to a web server has.
 pub(crate) struct WebCall<'a> {
     pub(crate) which: Builtin,
     pub(crate) trust: Option<&'a TlsTrust>,
-    pub(crate) connected: Option<OwnedFd>,
+    pub(crate) connected: Option<TimedSocket>,
     pub(crate) arguments: &'a Value,
     pub(crate) cap: usize,
     pub(crate) host: &'a str,
@@ -26,8 +25,7 @@ pub(crate) struct WebCall<'a> {
 pub(crate) fn get(url: &str, call: WebCall<'_>) -> Answer {
     let WebCall { which, trust, connected, arguments, cap, host, began_us } = call;
     let url = WebUrl::parse(url).map_err(|e| e.to_string())?;
-    // A file, since the filter allows only reading and writing.
-    let mut socket = File::from(connected.ok_or("no connection was given")?);
+    let mut socket = connected.ok_or("no connection was given")?;
     let mut session = match url.is_tls() {
         false => None,
         true => {
@@ -37,9 +35,10 @@ pub(crate) fn get(url: &str, call: WebCall<'_>) -> Answer {
         }
     };
     if which == Builtin::HttpProbe {
+        let times = ProbeTimes { began_us, end_us: socket.end_us };
         let answer = match session.take() {
-            None => builtin::http_probe(&mut socket, &url, began_us),
-            Some(session) => builtin::http_probe(&mut StreamOwned::new(session, socket), &url, began_us),
+            None => builtin::http_probe(&mut socket, &url, times),
+            Some(session) => builtin::http_probe(&mut StreamOwned::new(session, socket), &url, times),
         };
         return answer.map(|answer| stamped(answer, host));
     }

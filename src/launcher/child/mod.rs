@@ -15,6 +15,7 @@
 //! * `subtree`: named paths below it.
 //! * `content`: a folder that is read whole.
 //! * `unix`: named sockets.
+//! * `timed`: a connection with an end.
 //! * `netns`: the call's own network.
 //! * `proc`: the call's own `/proc`.
 //!
@@ -26,12 +27,14 @@
 //! * `quota`: bounds what a call adds to its folders.
 //! * `host_proc`: what a report reads of the host's `/proc`.
 //! * `system_files`, `certificate_files`: what a report reads in granted folders.
+//! * `journal_files`: which files a journal has.
 //! * `walk`: reading below a folder without what is excluded.
 //! * `search`, `largest`, `pair`, `http`, `certificates`: builtins that walk and fetch.
 //! * `builtin`: opens what a builtin reads, and runs it.
 
 mod start;
 mod unix;
+mod timed;
 mod netns;
 mod http;
 mod certificates;
@@ -48,6 +51,7 @@ mod pair;
 mod host_proc;
 mod system_files;
 mod certificate_files;
+mod journal_files;
 mod builtin;
 mod proc;
 mod init;

@@ -6,7 +6,7 @@
 use super::proc::OwnProc;
 use super::resolve::{ResolveContext, reopen};
 use super::start::{Inherited, REFUSED, Start, send};
-use super::{builtin, content, inherit, init, netns, unix, workdirs};
+use super::{builtin, content, inherit, init, journal_files, netns, unix, workdirs};
 use crate::call::{Beneath, FileKind, Object, PathObject};
 use crate::launcher::confine::identity::become_user;
 use crate::launcher::confine::layers::{self, Connects, PathRule};
@@ -20,7 +20,7 @@ use crate::launcher::tool::{OpenTool, Root, WriteFolder, does_without_sockets};
 use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::mounts::{self, Mount, Origins};
 use crate::launcher::view::own_proc;
-use crate::tools::{Limits, ResourceSpec, Runner};
+use crate::tools::{Limits, Output, ResourceSpec, Runner};
 use crate::types::json::parse_strict;
 use crate::types::limits::{JSON_DEPTH_MAX, NAMED_BENEATH_MAX, PATH_NAMES_MAX, UNIT_BYTES_MAX};
 use crate::types::text;
@@ -363,12 +363,22 @@ fn run_body(
             let all = all.chain(tool.program_grants(start.machine)).chain(own_proc.map(OwnProc::grant));
             let all: Vec<PathRule<'_>> = all.collect();
             layers::restrict(landlock.ruleset_of(&all, Connects { port: tool.port(), unix: false })?)?;
+            if tool.manifest.output == Output::Journal {
+                say_journal_files(&tool.roots)?;
+            }
             let inherited = Inherited { locks: &taken, connected, content };
             match init::run(start, program, open, about, inherited, layers)? {}
         }
         (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
         (Runner::Front(_), _) => Err("the tool runs in the front".to_owned()),
     }
+}
+
+/// Writes which files the journal has to standard error, before anything else does.
+fn say_journal_files(roots: &[Root]) -> Result<(), String> {
+    let line = journal_files::count(roots).line();
+    let written = rustix::io::write(std::io::stderr(), line.as_bytes());
+    written.map(drop).map_err(|e| format!("standard error: {e}"))
 }
 
 /// Locks the folders that this call may change; the first becomes the working folder.

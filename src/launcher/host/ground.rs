@@ -60,7 +60,7 @@ impl Ground {
         let proc = openat(CWD, "/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| format!("`/proc`: {e}"))?;
         let tree = HostTree::open()?;
-        let host = procfs::open_host();
+        let mut host = procfs::open_host();
         let (kept, loadavg) = (KeptProc::open()?, procfs::open_loadavg()?);
         // While this process still has the right to raise it.
         let core = layers::limit_core(procfs::core_pattern().as_deref());
@@ -70,7 +70,10 @@ impl Ground {
         let own_groups = own_groups();
         let outside = HostSocket::listen();
         let mut groups = CallGroups::begin();
+        let hides_owners = procfs::hides_owners();
         let refused = namespaces::enter(root).err();
+        // Without rights over other users, its namespaces have one uid.
+        host.hides_owners = hides_owners || (!root && refused.is_none());
         if let Ok(groups) = &mut groups {
             groups.settle();
         }

@@ -1,7 +1,7 @@
 //! What the launcher opens on the host before anything is confined, and keeps.
 
 use super::files::open_path;
-use crate::tools::builtin::host::{Disk, Host};
+use crate::tools::builtin::host::{Disk, Host, OVERFLOW_ID};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -53,7 +53,24 @@ pub(crate) fn open_host() -> Host {
         hostname: read_word("/proc/sys/kernel/hostname"),
         users: users(&std::fs::read_to_string("/etc/passwd").unwrap_or_default()),
         disks: open_disks(),
+        hides_owners: false,
     }
+}
+
+/// Whether the user namespace of this process has no [`OVERFLOW_ID`] of its own, so that this
+/// number stands for every owner that the namespace does not have (user_namespaces(7)).
+pub(crate) fn hides_owners() -> bool {
+    let maps = ["/proc/self/uid_map", "/proc/self/gid_map"];
+    maps.iter().any(|map| std::fs::read_to_string(map).is_ok_and(|map| !has_overflow_id(&map)))
+}
+
+/// Lines of first id inside, first id outside, and how many there are.
+fn has_overflow_id(map: &str) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u32>().unwrap_or(0));
+        let (first, _, count) = (numbers.next().unwrap_or(0), numbers.next(), numbers.next().unwrap_or(0));
+        (first..first.saturating_add(count)).contains(&OVERFLOW_ID)
+    })
 }
 
 /// The load, in which the init of a call counts forks.
@@ -126,7 +143,7 @@ pub(crate) fn mapped_bytes(proc: impl AsFd) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{disk_mount, users};
+    use super::{disk_mount, has_overflow_id, users};
     use std::collections::BTreeMap;
 
     #[test]
@@ -141,6 +158,19 @@ mod tests {
         ] {
             let found = disk_mount(line);
             assert_eq!(found.as_ref().map(|(mount, kind)| (mount.as_str(), kind.as_str())), expect, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_with_few_ids_hides_owners() {
+        for (map, has) in [
+            ("         0          0 4294967295\n", true),
+            ("0 100000 65536\n", true),
+            ("12345 12345 1\n", false),
+            ("0 1000 1\n1 100000 65000\n", false),
+            ("", false),
+        ] {
+            assert_eq!(has_overflow_id(map), has, "{map}");
         }
     }
 

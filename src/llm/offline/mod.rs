@@ -7,8 +7,9 @@
 //! # Layout
 //!
 //! * `form`, `meaning`, `table`, `host_table`, `sentences`: the sentences, and what they mean
-//! * `absent`: what is there in place of a file that is not
 //! * `shape`: parts that answers are made of
+//! * `absent`: what is there in place of a file or a journal that is not
+//! * `full_disk`: which full file system was not looked into
 //! * `report`, `units`, `probed`, `reads`, `tell`: answers from results
 //! * `provider`: the provider
 
@@ -17,8 +18,9 @@ mod meaning;
 mod table;
 mod host_table;
 pub(super) mod sentences;
-mod absent;
 mod shape;
+mod absent;
+mod full_disk;
 mod report;
 mod units;
 mod probed;

@@ -44,8 +44,17 @@ fn days_of(days: u64) -> String {
 
 fn web(result: &Value) -> Option<String> {
     let server = result.get("headers").and_then(|headers| word(headers, "server"));
+    let status = number(result, "status").map(|status| format!("status {status}"));
+    let late = word(result, "timed_out").map(|what| {
+        let waited = number(result, "waited_ms").map(|ms| format!(" after {ms} ms")).unwrap_or_default();
+        format!("TIMED OUT{waited} without a whole {what}")
+    });
+    if status.is_none() && late.is_none() {
+        return None;
+    }
     Some(joined([
-        Some(format!("status {}", number(result, "status")?)),
+        status,
+        late,
         number(result, "first_byte_ms").map(|ms| format!("first byte after {ms} ms")),
         number(result, "body_bytes").map(size),
         server.map(|server| format!("server {server}")),

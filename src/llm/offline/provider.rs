@@ -92,6 +92,12 @@ impl Offline {
             if let Some(call) = absent::listing(&calls, &results, &self.folders, request.tools) {
                 return OfflineReply::Propose(vec![call]);
             }
+            let others = absent::without_journal(&calls, &results, request.tools);
+            let instead =
+                others.zip(asked).and_then(|(tools, text)| understand(&words(text), &self.folders, &tools));
+            if let Some(Understood::Calls(calls)) = instead {
+                return OfflineReply::Propose(calls);
+            }
         }
         OfflineReply::Say(tell::results(messages, request.conversation.runbook()))
     }

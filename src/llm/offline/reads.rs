@@ -21,7 +21,7 @@ fn journal(result: &Value) -> Option<String> {
     let all = result.get("entries")?.as_array()?;
     let line = |one: &Value| {
         let from = word(one, "unit").or_else(|| word(one, "identifier")).unwrap_or_default();
-        let said = word(one, "message").unwrap_or_else(|| "(not a text)".to_owned());
+        let said = word(one, "message").unwrap_or_else(|| no_text(one).to_owned());
         let priority = word(one, "priority").unwrap_or_default();
         Some(format!("{} {from} {priority}: {said}", time(one, "at")?))
     };
@@ -32,7 +32,31 @@ fn journal(result: &Value) -> Option<String> {
         many => format!("; the kernel ended {many} processes for want of memory"),
     };
     let lines = items(result, "entries", line)?;
-    Some(format!("{}, newest first{kills}{lines}", count(all.len() as u64, "entry")))
+    let unseen = unseen(result).map(|unseen| format!(": {unseen}")).unwrap_or_default();
+    if all.is_empty() {
+        return Some(format!("no entries{unseen}"));
+    }
+    Some(format!("{}, newest first{kills}{unseen}{lines}", count(all.len() as u64, "entry")))
+}
+
+/// What stands in place of a message that is not there as text.
+fn no_text(entry: &Value) -> &'static str {
+    match entry.get("message_left_out") {
+        Some(Value::Bool(true)) => "(longer than 4 KiB: left out)",
+        _ => "(not a text)",
+    }
+}
+
+/// What of the journal was not read.
+fn unseen(result: &Value) -> Option<String> {
+    let reasons = result.get("not_seen")?.as_array()?.iter().filter_map(Value::as_str);
+    let said = reasons.map(|reason| match reason {
+        "no_journal_files" => "this host has no journal files that the tool can see".to_owned(),
+        "unreadable_journal_files" => "some journal files may not be read".to_owned(),
+        "damaged_journal_files" => "some journal files are damaged and were not read".to_owned(),
+        other => format!("not seen: {}", shown(other)),
+    });
+    Some(said.collect::<Vec<_>>().join("; ")).filter(|said| !said.is_empty())
 }
 
 fn differences(result: &Value) -> Option<String> {
@@ -222,10 +246,19 @@ mod tests {
             "journal_query",
             json!({ "oom_kills": [{ "pid": 1 }], "entries": [
                 { "at": at, "unit": "nginx.service", "priority": "err", "message": "a\nb" },
-                { "at": at, "identifier": "kernel", "priority": "info", "message_left_out": true }] }),
-            "2 entries, newest first; the kernel ended 1 process for want of memory\n  2026-11-18T11:06:40Z \
-             nginx.service err: a\\nb\n  2026-11-18T11:06:40Z kernel info: (not a text)",
+                { "at": at, "identifier": "kernel", "priority": "info", "message_left_out": true },
+                { "at": at, "identifier": "x", "priority": "info", "message_base64": "//4=" }] }),
+            "3 entries, newest first; the kernel ended 1 process for want of memory\n  2026-11-18T11:06:40Z \
+             nginx.service err: a\\nb\n  2026-11-18T11:06:40Z kernel info: (longer than 4 KiB: left out)\n  \
+             2026-11-18T11:06:40Z x info: (not a text)",
         );
+        check(
+            "kernel_log",
+            json!({ "entries": [], "oom_kills": [], "not_seen": ["no_journal_files", "damaged_journal_files"] }),
+            "no entries: this host has no journal files that the tool can see; some journal files are damaged and \
+             were not read",
+        );
+        check("kernel_log", json!({ "entries": [], "not_seen": [] }), "no entries");
         check(
             "diff_files",
             json!({ "identical": false, "lines_removed": 1, "lines_added": 2,

@@ -20,7 +20,11 @@ pub(super) fn report(tool: &str, result: &Value) -> Option<String> {
 
 fn processes(result: &Value) -> Option<String> {
     let seen = number(result, "processes_seen")?;
-    let by = word(result, "sorted_by").map(|by| format!(", most {by} first")).unwrap_or_default();
+    let by = match word(result, "sorted_by").as_deref() {
+        Some("io") => format!(", those that wait for a disk first{}", unseen_of_disks(result)),
+        Some(by) => format!(", most {by} first"),
+        None => String::new(),
+    };
     let line = |one: &Value| {
         let name = word(one, "name").unwrap_or_else(|| "?".to_owned());
         let parts = [
@@ -33,6 +37,14 @@ fn processes(result: &Value) -> Option<String> {
         Some(format!("{} {name}: {}", number(one, "pid")?, parts.join(", ")))
     };
     Some(format!("{seen} processes{by}{}", items(result, "processes", line)?))
+}
+
+/// What a list of processes by their use of disks does not show.
+fn unseen_of_disks(result: &Value) -> String {
+    let not_seen = result.get("not_seen").and_then(Value::as_array);
+    let waited = not_seen.is_some_and(|all| all.iter().any(|one| one == "time_waited_for_disks"));
+    let waited = if waited { ", nor how long they have waited" } else { "" };
+    format!(" (how much each reads and writes is not seen{waited})")
 }
 
 fn memory(result: &Value) -> Option<String> {
@@ -177,6 +189,12 @@ mod tests {
             json!({ "processes_seen": 80, "sorted_by": "cpu", "truncated": true, "processes":
                 [{ "pid": 7, "name": "a\u{1b}[2J", "cpu_percent_of_one_core": 99, "memory_bytes": 1 << 20, "user": "root", "state": "running" }] }),
             "80 processes, most cpu first\n  7 a\\u{1b}[2J: 99 % of a core, 1024 KiB, user root, running\n  …",
+        );
+        check(
+            "process_list",
+            json!({ "processes_seen": 2, "sorted_by": "io", "processes": [], "not_seen": ["arguments", "time_waited_for_disks"] }),
+            "2 processes, those that wait for a disk first (how much each reads and writes is not seen, nor how long \
+             they have waited)",
         );
         check(
             "disk_usage",

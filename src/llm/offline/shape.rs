@@ -59,6 +59,14 @@ pub(super) fn unreadable(result: &Value) -> String {
     if all.is_empty() { String::new() } else { format!(", {} may not be read", all.join(" and ")) }
 }
 
+/// The tool's own output: the member `result` or `output`, parsed as JSON if it is a text that
+/// contains JSON; else the whole value.
+pub(super) fn unwrapped(told: &Value) -> Value {
+    let inner = ["result", "output", "stdout"].into_iter().find_map(|name| told.get(name)).unwrap_or(told);
+    let parsed = inner.as_str().and_then(|text| serde_json::from_str(text).ok());
+    parsed.filter(Value::is_object).unwrap_or_else(|| inner.clone())
+}
+
 /// A number with its noun: `1 entry`, `2 entries`.
 pub(super) fn count(many: u64, one: &str) -> String {
     match (many, one.strip_suffix('y')) {

@@ -32,9 +32,10 @@ pub(super) const fn failed_logins(steps: &'static [SentenceStep]) -> Meaning {
     Either(steps, &FAILED_IN_LOG)
 }
 
+// Not the names of users that do not exist: people type passwords there.
 const FAILED_IN_LOG: Meaning = Steps(&[search(&[
     ("path", Text("@logs/auth.log")),
-    ("pattern", Text("(?i)failed password|authentication failure|invalid user")),
+    ("pattern", Text("(?i)sshd[^ ]*: failed password for [^ ]+ from|authentication failure")),
     ("regex", True),
 ])]);
 

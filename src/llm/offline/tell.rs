@@ -3,12 +3,13 @@
 //! A result is JSON text whose shape belongs to other rooms and to the tools. It is read leniently:
 //! missing members are left out, and no content can prevent an answer.
 
-use super::absent::since_asked;
+use super::absent::{self, since_asked};
+use super::full_disk;
 use super::probed::probed;
 use super::reads::reads;
 use super::report::report;
 use super::sentences::sentences;
-use super::shape::{count, shown, unreadable};
+use super::shape::{count, shown, unreadable, unwrapped};
 use super::units::units;
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
@@ -89,12 +90,11 @@ pub(super) fn results(messages: &[Message], runbook: Option<&GivenRunbook>) -> S
         // The words about the runbook whose steps these are.
         Message::Reply { text, .. } if runbook.is_some() => text.clone(),
         // The one reply that this provider gives after results.
-        Message::Reply { .. } if Some(at) != first => {
-            Some("There is nothing of that name that may be read. This is what there is:".to_owned())
-        }
+        Message::Reply { .. } if Some(at) != first => Some(absent::before(since.get(at + 1)).to_owned()),
         Message::User(_) | Message::Reply { .. } => None,
     };
     let mut lines: Vec<String> = since.iter().enumerate().filter_map(line).collect();
+    lines.extend(full_disk::not_looked_into(since));
     if let Some(next) = runbook.map(GivenRunbook::after_steps).filter(|next| !next.is_empty()) {
         lines.push(format!("What the runbook says next:\n{next}"));
     }
@@ -175,14 +175,6 @@ fn failure(told: &Value) -> Option<String> {
 
 /// The outcomes of a call other than `ok`, `error` and `waiting`.
 const END: &[&str] = &["signal", "timeout", "oom", "output_cap", "quota", "killed", "refused", "interrupted"];
-
-/// The tool's own output: the member `result` or `output`, parsed as JSON if it is a text that
-/// contains JSON; else the whole value.
-fn unwrapped(told: &Value) -> Value {
-    let inner = ["result", "output", "stdout"].into_iter().find_map(|name| told.get(name)).unwrap_or(told);
-    let parsed = inner.as_str().and_then(|text| serde_json::from_str(text).ok());
-    parsed.filter(Value::is_object).unwrap_or_else(|| inner.clone())
-}
 
 fn health(result: &Value) -> Option<String> {
     let mut verdict = shown(result.get("verdict")?.as_str()?);
@@ -265,6 +257,7 @@ fn finds(result: &Value) -> Option<String> {
         said.push_str(&format!(", {} excluded by policy", number("excluded")));
     }
     said.push_str(&unreadable(result));
+    said.push_str(&stopped(result));
     let line = |one: &Value| {
         let word = |name: &str| one.get(name).and_then(Value::as_str).map_or_else(String::new, shown);
         format!("\n  {}:{}: {}", word("path"), plain(one.get("line").unwrap_or(&Value::Null)), word("text"))
@@ -272,6 +265,22 @@ fn finds(result: &Value) -> Option<String> {
     said.extend(matches.iter().take(LINES_SHOWN_MAX).map(line));
     let more = is_cut(result) || matches.len() > LINES_SHOWN_MAX;
     Some(said + if more { "\n  …" } else { "" })
+}
+
+/// That a search ended before everything was read, why, and how to go on.
+fn stopped(result: &Value) -> String {
+    let why = match result.get("stopped_by").and_then(Value::as_str) {
+        Some("limit" | "output") => return "; there are more: ask for less, or set `limit`".to_owned(),
+        Some("bytes") => "it had read as much as one call may".to_owned(),
+        Some("entries") => "there are more files than one call looks at".to_owned(),
+        Some("time") => "its time was over".to_owned(),
+        Some(other) => shown(other),
+        None => return String::new(),
+    };
+    format!(
+        "; the search STOPPED EARLY because {why}, so the rest was not searched: search one file or folder, or set \
+         `name` or `since`; `tail_file` shows the end of a file"
+    )
 }
 
 fn contents(result: &Value) -> Option<String> {
@@ -341,6 +350,11 @@ mod tests {
         check("search_files", found, "1 matching line in 2 files searched, 1 excluded by policy\n  /a:3: x");
         let found = r#"{"matches":[],"files_read":1,"files_skipped_by":{"unreadable":2,"special":1}}"#;
         check("search_files", found, "0 matching lines in 1 file searched, 2 files may not be read");
+        let early = r#"{"matches":[],"files_read":1,"truncated":true,"stopped_by":"bytes"}"#;
+        let said = "0 matching lines in 1 file searched; the search STOPPED EARLY because it had read as much as \
+                    one call may, so the rest was not searched: search one file or folder, or set `name` or \
+                    `since`; `tail_file` shows the end of a file\n  …";
+        check("search_files", early, said);
         let tail = r#"{"status":"ok","result":{"stdout":"one\ntwo\u001b[2J\n"}}"#;
         check("tail_file", tail, "2 lines\n  one\n  two\\u{1b}[2J");
         check("read_file", r#"{"decision":"deny","reason":"no permit"}"#, "denied: no permit");

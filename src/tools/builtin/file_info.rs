@@ -37,8 +37,6 @@ pub fn file_info(
         ("size_bytes", json!(size)),
         ("on_disk_bytes", json!(blocks.saturating_mul(512))),
         ("mode", json!(format!("{:04o}", stat.st_mode & 0o7777))),
-        ("uid", json!(stat.st_uid)),
-        ("gid", json!(stat.st_gid)),
         ("links", json!(stat.st_nlink)),
         ("inode", json!(stat.st_ino)),
         ("modified", json!(time(stat.st_mtime, stat.st_mtime_nsec).rfc3339())),
@@ -46,9 +44,7 @@ pub fn file_info(
     ] {
         one.insert(name.to_owned(), value);
     }
-    if let Some(name) = host.users.get(&stat.st_uid) {
-        one.insert("user".to_owned(), json!(name));
-    }
+    put_owners(&mut one, host, (stat.st_uid, stat.st_gid));
     let digest = match content {
         Some(file) if kind == "file" => digest(file, end_us),
         None if kind == "file" => Err("unreadable"),
@@ -59,6 +55,21 @@ pub fn file_info(
         Err(reason) => one.insert("sha256_missing".to_owned(), json!(reason)),
     };
     Ok(stamped(Value::Object(one), &host.hostname))
+}
+
+/// Adds owner and group, and to `not_seen` which of them this call cannot know.
+fn put_owners(one: &mut Map<String, Value>, host: &Host, (uid, gid): (u32, u32)) {
+    let mut not_seen = Vec::new();
+    for (id, member, what) in [(uid, "uid", "owner"), (gid, "gid", "group")] {
+        match host.is_known(id) {
+            true => drop(one.insert(member.to_owned(), json!(id))),
+            false => not_seen.push(what),
+        }
+    }
+    if let Some(name) = host.users.get(&uid).filter(|_| host.is_known(uid)) {
+        one.insert("user".to_owned(), json!(name));
+    }
+    one.insert("not_seen".to_owned(), json!(not_seen));
 }
 
 fn digest(file: BorrowedFd<'_>, end_us: u64) -> Result<Digest, &'static str> {
@@ -82,6 +93,25 @@ mod tests {
     use super::file_info;
     use crate::tools::builtin::host::Host;
     use std::os::fd::AsFd as _;
+
+    /// In a user namespace with one uid, every other owner has the same number.
+    #[test]
+    fn an_owner_that_cannot_be_known_is_not_shown() {
+        let users = [(65_534, "nobody".to_owned()), (33, "web".to_owned())].into();
+        let mut host = Host { users, hides_owners: true, ..Host::default() };
+        let told = |host: &Host, ids| {
+            let mut one = serde_json::Map::new();
+            super::put_owners(&mut one, host, ids);
+            serde_json::Value::Object(one)
+        };
+        let hidden = serde_json::json!({ "not_seen": ["owner", "group"] });
+        assert_eq!(told(&host, (65_534, 65_534)), hidden);
+        let own = serde_json::json!({ "uid": 33, "gid": 33, "user": "web", "not_seen": [] });
+        assert_eq!(told(&host, (33, 33)), own);
+        host.hides_owners = false;
+        let nobody = serde_json::json!({ "uid": 65_534, "gid": 33, "user": "nobody", "not_seen": [] });
+        assert_eq!(told(&host, (65_534, 33)), nobody);
+    }
 
     #[test]
     fn a_file_has_its_digest_and_a_folder_has_none() {

@@ -26,6 +26,8 @@ const HEADERS: [&str; 14] = [
     "vary",
     "x-powered-by",
 ];
+/// What is in no answer.
+const NOT_SEEN: [&str; 2] = ["the body", "cookies and every header that is not listed"];
 /// Bytes that are returned of a value.
 const VALUE_BYTES_MAX: usize = 200;
 /// Bytes of a body that are counted.
@@ -33,19 +35,43 @@ const BODY_BYTES_MAX: usize = 256 << 10;
 /// Ends of names that lead to no public host.
 const PRIVATE_ENDS: [&str; 5] = [".internal", ".local", ".localhost", ".lan", ".home.arpa"];
 
+/// When a probe began and when its connection ends, on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeTimes {
+    /// When the call began.
+    pub began_us: u64,
+    /// When reads begin to fail.
+    pub end_us: u64,
+}
+
+impl ProbeTimes {
+    fn is_over(self) -> bool {
+        mono_us() >= self.end_us
+    }
+
+    fn waited_ms(self) -> u64 {
+        mono_us().saturating_sub(self.began_us) / 1_000
+    }
+}
+
 /// Requests `url` over `socket`, which is connected to its host and uses TLS if the URL does.
-/// `began_us` is when the call began, on the monotonic clock.
 ///
 /// The answer holds `status`, `first_byte_ms`, `headers`, `headers_left_out`, `body_bytes`,
 /// `body_is_complete`, and for a redirect `location` or `location_left_out`. The body is read to
-/// count its bytes, at most 256 KiB.
-pub fn http_probe(mut socket: impl Read + Write, url: &WebUrl, began_us: u64) -> Answer {
+/// count its bytes, at most 256 KiB. If the time is over, `timed_out` is `head` or `body`, which
+/// was not there whole, and what had not come by then is `null`.
+pub fn http_probe(mut socket: impl Read + Write, url: &WebUrl, times: ProbeTimes) -> Answer {
     let broke = |e: io::Error| format!("the connection broke: {e}");
-    socket.write_all(request(url).as_bytes()).and_then(|()| socket.flush()).map_err(broke)?;
+    let sent = socket.write_all(request(url).as_bytes()).and_then(|()| socket.flush());
     let mut from = BufReader::new(socket);
-    let head = AnswerHead::read(&mut from)?;
-    let first_byte_ms = mono_us().saturating_sub(began_us) / 1_000;
+    let head = match sent.map_err(broke).and_then(|()| AnswerHead::read(&mut from)) {
+        Ok(head) => head,
+        Err(_) if times.is_over() => return Ok(without_head(url, times)),
+        Err(why) => return Err(why),
+    };
+    let first_byte_ms = times.waited_ms();
     let read = head.body.read(&mut from, BODY_BYTES_MAX);
+    let timed_out = (read.is_err() && times.is_over()).then_some("body");
     // A body that breaks off does not make the head unknown.
     let (body_bytes, is_complete) = read.map_or((None, false), |(body, cut)| (Some(body.len()), !cut));
     let mut answer = json!({
@@ -54,7 +80,9 @@ pub fn http_probe(mut socket: impl Read + Write, url: &WebUrl, began_us: u64) ->
         "tls": url.is_tls(),
         "body_bytes": body_bytes,
         "body_is_complete": is_complete,
-        "not_seen": ["the body", "cookies and every header that is not listed"],
+        "timed_out": timed_out,
+        "waited_ms": times.waited_ms(),
+        "not_seen": NOT_SEEN,
         "truncated": false,
     });
     if let Some(members) = answer.as_object_mut() {
@@ -64,6 +92,22 @@ pub fn http_probe(mut socket: impl Read + Write, url: &WebUrl, began_us: u64) ->
         }
     }
     Ok(answer)
+}
+
+/// The answer about a server that sent no whole head in time.
+fn without_head(url: &WebUrl, times: ProbeTimes) -> Value {
+    json!({
+        "status": null,
+        "first_byte_ms": null,
+        "tls": url.is_tls(),
+        "headers": {},
+        "body_bytes": null,
+        "body_is_complete": false,
+        "timed_out": "head",
+        "waited_ms": times.waited_ms(),
+        "not_seen": NOT_SEEN,
+        "truncated": false,
+    })
 }
 
 fn put_headers(members: &mut Map<String, Value>, head: &AnswerHead) {
@@ -130,7 +174,7 @@ fn is_private(url: &WebUrl) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::http_probe;
+    use super::{ProbeTimes, http_probe};
     use crate::types::WebUrl;
     use serde_json::{Value, json};
     use std::io::{self, Read, Write};
@@ -154,7 +198,8 @@ mod tests {
 
     fn probe(answer: &str) -> Result<Value, String> {
         let url = WebUrl::parse("https://shop.example.com/a?b=c").expect("a URL");
-        http_probe(SpokenServer(answer.as_bytes(), Vec::new()), &url, crate::types::clock::mono_us())
+        let times = ProbeTimes { began_us: crate::types::clock::mono_us(), end_us: u64::MAX };
+        http_probe(SpokenServer(answer.as_bytes(), Vec::new()), &url, times)
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use certificate::{ChainQuestion, days_left, judge};
 pub use diff_files::diff_files;
 pub use file_info::file_info;
 pub use http_get::http_get;
-pub use http_probe::http_probe;
+pub use http_probe::{ProbeTimes, http_probe};
 pub use largest_paths::LargestPaths;
 pub use list_dir::list_dir;
 pub use read_config::read_config;

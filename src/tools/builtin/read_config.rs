@@ -29,9 +29,7 @@ pub fn read_config(
     host: &str,
 ) -> Answer {
     let word = |name: &str| arguments.get(name).and_then(Value::as_str);
-    let format = word("format").or_else(|| format_of(path)).ok_or_else(|| {
-        format!("`{path}` does not end in .toml, .json, .ini, .cfg, .conf, .cnf or .service: give `format`")
-    })?;
+    let format = word("format").or_else(|| format_of(path)).ok_or_else(|| without_format(path))?;
     let text = read(file, path)?;
     let mut values = match format {
         "toml" => toml_values(&text),
@@ -65,6 +63,23 @@ fn format_of(path: &str) -> Option<&'static str> {
         "json" => Some("json"),
         "ini" | "cfg" | "conf" | "cnf" | "service" | "timer" | "socket" | "desktop" => Some("ini"),
         _ => None,
+    }
+}
+
+/// Why the format of a file is not known.
+fn without_format(path: &str) -> String {
+    let end = path.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase()).unwrap_or_default();
+    match end.as_str() {
+        "yaml" | "yml" => {
+            format!(
+                "`{path}` is YAML, which this tool does not read: `read_file` or `search_files` show its text"
+            )
+        }
+        _ => {
+            format!(
+                "`{path}` does not end in .toml, .json, .ini, .cfg, .conf, .cnf or .service: give `format`"
+            )
+        }
     }
 }
 

@@ -43,15 +43,34 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         || words().any(|word| WORDS.iter().any(|one| word.eq_ignore_ascii_case(one)))
 }
 
-/// `value` without the user's part of a URL, such as `name:password@`.
+/// `value` without the user's part of a URL, such as `name:password@`, and without the values of
+/// parameters in its query that have the name of a secret.
 pub(super) fn without_credentials(value: &str) -> String {
     let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
     let end = rest.find(['/', '?', '#', ' ']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let path = without_parameters(path);
     match authority.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}://{LEFT_OUT}@{host}{path}"),
-        None => value.to_owned(),
+        None => format!("{scheme}://{authority}{path}"),
     }
+}
+
+/// The end of a URL, from its path on, without such values.
+fn without_parameters(path: &str) -> String {
+    let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
+    let (query, rest) =
+        query.split_at_checked(query.find(['#', ' ']).unwrap_or(query.len())).unwrap_or((query, ""));
+    let shown = query.split_inclusive(['&', ';']).map(|one| {
+        let (inner, mark) = one.split_at_checked(one.trim_end_matches(['&', ';']).len()).unwrap_or((one, ""));
+        match inner.split_once('=') {
+            Some((name, value)) if !value.is_empty() && is_secret_name(name) => {
+                format!("{name}={LEFT_OUT}{mark}")
+            }
+            _ => one.to_owned(),
+        }
+    });
+    format!("{path}?{}{rest}", shown.collect::<String>())
 }
 
 /// Whether `value` holds a private key (RFC 7468), whatever its name is.
@@ -83,6 +102,12 @@ mod tests {
             ("https://h/p@x", "https://h/p@x"),
             ("a@b", "a@b"),
             ("x://a@b@c", "x://[left out]@c"),
+            (
+                "postgres://h/db?user=x&password=p%40&sslmode=on",
+                "postgres://h/db?user=x&password=[left out]&sslmode=on",
+            ),
+            ("https://a:b@h?api_key=k;x=1#token=t", "https://[left out]@h?api_key=[left out];x=1#token=t"),
+            ("https://h/?q=a?token=b&token=&&token", "https://h/?q=a?token=b&token=&&token"),
         ] {
             assert_eq!(without_credentials(value), expect);
         }

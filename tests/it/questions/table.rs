@@ -39,7 +39,10 @@ pub(super) const QUESTIONS: [AskedQuestion; 10] = [
     AskedQuestion {
         title: "What filled the disk?",
         asked: &[
-            ask("what filled the disk?", &[("/workspace/small tmpfs", "")]),
+            ask(
+                "what filled the disk?",
+                &[("/workspace/small tmpfs", ""), ("/workspace/small, which is full", "")],
+            ),
             ask("what fills @workspace/small?", &[("largest_paths", ""), ("upload.bin", "")]),
         ],
         calls: &[("disk_usage", "{}"), ("largest_paths", r#"{"path":"@workspace/small"}"#)],

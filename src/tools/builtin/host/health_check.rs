@@ -92,8 +92,11 @@ pub(super) fn health_check(view: &HostView<'_>) -> Answer {
     let swap = swap(&meminfo, &mut checks);
     let pressures: Map<String, Value> =
         PRESSURES.iter().filter_map(|limit| stalls(view, limit, &mut checks)).collect();
-    let disks = view.host.disks.iter().filter(|disk| disk.is_disk);
-    let disks: Vec<Value> = disks.map(|at| disk(at, &mut checks)).collect();
+    let (judged, left): (Vec<&Disk>, Vec<&Disk>) = view.host.disks.iter().partition(|disk| is_judged(disk));
+    let disks: Vec<Value> = judged.into_iter().map(|at| disk(at, &mut checks)).collect();
+    if !left.is_empty() {
+        view.note("file_systems_of_the_running_system");
+    }
     let uptime = view.figures("uptime");
     checks.extend(facts(view));
     checks.extend(certificates(view));
@@ -160,6 +163,9 @@ fn certificates(view: &HostView<'_>) -> Option<HealthCheck> {
     };
     if ends.is_cut {
         view.note("further_certificates");
+    }
+    if ends.unreadable > 0 {
+        view.note("unreadable_certificates");
     }
     let (path, _) = ends.first.as_ref()?;
     let (status, detail) = match (ends.ended, ends.soon) {
@@ -281,6 +287,13 @@ pub(super) fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
     let rest = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     let kib = rest.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)
+}
+
+/// Whether how full it is matters: a disk, or memory that is not among what the running system
+/// mounts for itself (file-hierarchy(7)).
+fn is_judged(disk: &Disk) -> bool {
+    let of_system = ["/run", "/dev", "/proc", "/sys"];
+    disk.is_disk || !of_system.iter().any(|at| std::path::Path::new(&disk.mount).starts_with(at))
 }
 
 fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {

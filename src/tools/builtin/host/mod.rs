@@ -35,4 +35,4 @@ mod tests;
 pub(super) use arguments::arguments as command_words;
 pub use proc_files::{ProcFiles, ProcNames, proc_names};
 pub use report::report;
-pub use view::{CertificateEnds, Disk, Host, HostFacts, HostView};
+pub use view::{CertificateEnds, Disk, Host, HostFacts, HostView, OVERFLOW_ID};

@@ -52,6 +52,7 @@ fn host() -> Host {
         hostname: "h".to_owned(),
         users: BTreeMap::from([(33, "web".to_owned())]),
         disks: Vec::new(),
+        hides_owners: false,
     }
 }
 
@@ -111,6 +112,66 @@ fn memory_is_reported_in_bytes() {
     assert_eq!(answer["since_start"], json!({ "oom_kills": 3, "pages_swapped_in": 4 }));
     assert_eq!(answer["pressure"]["some"]["avg60_percent"], "2.00");
     assert_eq!(answer["not_seen"], json!([]));
+}
+
+/// In a user namespace with one uid the kernel shows every other owner as one number, which is no
+/// fact about that process.
+#[test]
+fn an_owner_that_cannot_be_known_is_not_shown() {
+    let tcp = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n\
+               0: 0100007F:0016 00000000:0000 0A 0:0 00:0 0 65534 0 1\n\
+               1: 0100007F:0017 00000000:0000 0A 0:0 00:0 0 33 0 1\n";
+    let unmapped = "Name:\tx\nUid:\t65534\t65534\t65534\t65534\n";
+    let proc = FakeProc::default().process(7, b"x", 1, 1).process(8, b"y", 1, 1);
+    let proc = proc.with("7/status", unmapped).with("1/net/tcp", tcp);
+    let users = BTreeMap::from([(33, "web".to_owned()), (65_534, "nobody".to_owned())]);
+    let told = |which, call: &Value, hides_owners| {
+        let host = Host { users: users.clone(), hides_owners, ..host() };
+        let answer = report(which, &HostView::new(&host, &proc, HostFacts::default()), call, 65_536);
+        let answer = answer.expect("an answer");
+        check_schema(which, &answer);
+        let is_said = answer["not_seen"].as_array().expect("a list").contains(&json!("owners"));
+        assert_eq!(is_said, hides_owners, "{answer}");
+        answer.to_string()
+    };
+    let memory = json!({ "sort": "memory" });
+    let calls = [
+        (Builtin::ProcessInfo, json!({ "pid": 7 })),
+        (Builtin::ProcessList, memory),
+        (Builtin::ListeningPorts, json!({})),
+    ];
+    for (which, call) in calls {
+        let hidden = told(which, &call, true);
+        assert!(!hidden.contains("65534") && !hidden.contains("nobody"), "{hidden}");
+        // The call's own uid is known there too.
+        assert_eq!(hidden.contains("\"web\""), which != Builtin::ProcessInfo, "{hidden}");
+        let shown = told(which, &call, false);
+        assert!(shown.contains("65534") && shown.contains("nobody"), "{shown}");
+    }
+}
+
+/// A full file system in memory is judged, unless the running system mounts it for itself.
+#[test]
+fn file_systems_in_memory_are_judged_too() {
+    let disk = |mount: &str| Disk {
+        mount: mount.to_owned(),
+        kind: "tmpfs".to_owned(),
+        is_disk: false,
+        folder: std::fs::File::open("/").expect("open").into(),
+    };
+    let proc = FakeProc::default();
+    let told = |mounts: &[&str]| {
+        let host = Host { disks: mounts.iter().map(|mount| disk(mount)).collect(), ..host() };
+        let view = HostView::new(&host, &proc, HostFacts::default());
+        let answer = report(Builtin::HealthCheck, &view, &json!({}), 65_536).expect("an answer");
+        check_schema(Builtin::HealthCheck, &answer);
+        let of_system = json!("file_systems_of_the_running_system");
+        let disks = answer["disks"].as_array().expect("a list").clone();
+        let mounts = disks.iter().map(|disk| disk["mount"].as_str().unwrap_or_default().to_owned());
+        (mounts.collect::<Vec<_>>(), answer["not_seen"].as_array().expect("a list").contains(&of_system))
+    };
+    assert_eq!(told(&["/srv", "/runner"]), (vec!["/srv".to_owned(), "/runner".to_owned()], false));
+    assert_eq!(told(&["/run", "/run/lock", "/dev/shm", "/tmp"]), (vec!["/tmp".to_owned()], true));
 }
 
 #[test]

@@ -21,6 +21,21 @@ pub struct Host {
     pub users: BTreeMap<u32, String>,
     /// The mounted file systems that may be asked without waiting for a network.
     pub disks: Vec<Disk>,
+    /// Whether calls see every uid and gid but their own as [`OVERFLOW_ID`], as in a user namespace
+    /// that has only one (user_namespaces(7)).
+    pub hides_owners: bool,
+}
+
+/// What the kernel shows in place of a uid or gid that a user namespace does not have
+/// (`/proc/sys/kernel/overflowuid`).
+pub const OVERFLOW_ID: u32 = 65_534;
+
+impl Host {
+    /// Whether a call knows whose `id` is: the number may stand for any other.
+    #[must_use]
+    pub fn is_known(&self, id: u32) -> bool {
+        !self.hides_owners || id != OVERFLOW_ID
+    }
 }
 
 /// One mounted file system.
@@ -60,6 +75,8 @@ pub struct CertificateEnds {
     pub soon: u64,
     /// The one that ends first: its path, and the days that it has left.
     pub first: Option<(String, i64)>,
+    /// How many files that may be certificates could not be opened.
+    pub unreadable: u64,
     /// Whether there are more than were looked at.
     pub is_cut: bool,
 }
@@ -121,8 +138,13 @@ impl<'a> HostView<'a> {
         json!(*self.not_seen.borrow())
     }
 
-    /// Adds the owner to `entry`: its uid, and its name if the host knows one.
+    /// Adds the owner to `entry`: its uid, and its name if the host knows one. An owner that this
+    /// call cannot know is noted as not seen.
     pub(super) fn put_user(&self, entry: &mut Map<String, Value>, uid: u32) {
+        if !self.host.is_known(uid) {
+            self.note("owners");
+            return;
+        }
         entry.insert("uid".to_owned(), json!(uid));
         if let Some(name) = self.host.users.get(&uid) {
             entry.insert("user".to_owned(), json!(name));

@@ -36,6 +36,17 @@ fn values_have_types() {
     assert_eq!(values("/d/a.json", r#"{"a":[1,0.25,null]}"#), json!({ "a": [1, "0.25", null] }));
 }
 
+/// YAML is not read, and the answer says so.
+#[test]
+fn a_format_that_is_not_read_is_named() {
+    for path in ["/d/a.yaml", "/d/a.YML"] {
+        let why = read(path, b"a: 1\n", &json!({}), 65_536).expect_err(path);
+        assert!(why.contains("is YAML, which this tool does not read: `read_file`"), "{why}");
+    }
+    let why = read("/d.d/none", b"a = 1\n", &json!({}), 65_536).expect_err("a name");
+    assert!(why.contains("give `format`"), "{why}");
+}
+
 /// H22: what looks like a secret is left out, under any spelling, and no error repeats a line.
 #[test]
 fn secrets_are_left_out() {
