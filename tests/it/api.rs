@@ -178,7 +178,7 @@ fn bodies_that_cannot_be_read_are_refused_and_run_nothing() {
         ("a list", b"[]", 422, "unfit"),
         ("a number", br#"{"message":7}"#, 422, "unfit"),
         ("an unknown member", br#"{"message":"a","shell":true}"#, 422, "unfit"),
-        ("a session", br#"{"message":"a","session":"ses_1"}"#, 422, "unfit"),
+        ("a session that is not there", br#"{"message":"a","session":"ses_1"}"#, 404, "not_found"),
         ("a background run", br#"{"message":"a","background":true}"#, 422, "unfit"),
         ("a dry run", br#"{"message":"a","dry_run":true}"#, 422, "unfit"),
         ("no calls", br#"{"message":"a","limits":{"calls_max":0}}"#, 422, "unfit"),

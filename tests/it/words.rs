@@ -266,7 +266,7 @@ fn decisions_and_results_are_events_in_the_order_of_their_entries() {
         "Authorization: Bearer {key}\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\n"
     );
     let refused = server.send("POST", "/agent/run", &headers, br#"{"message":"a","session":"ses_1"}"#);
-    assert_eq!((refused.status, refused.json()["code"].as_str()), (422, Some("unfit")));
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (404, Some("not_found")));
 }
 
 /// A reader that goes away does not stop the run, and a stopping server waits for it.

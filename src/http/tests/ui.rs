@@ -353,7 +353,8 @@ async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
     ];
     let receipts = app.home.ledger.append(drafts).await.expect("appended");
     let (first, last) = (receipts[0].seq(), receipts[5].seq());
-    app.home.edit_state(&format!("INSERT INTO run VALUES ('{run}', '<b>owner', {first}, {last}, 'done')"));
+    app.home
+        .edit_state(&format!("INSERT INTO run VALUES ('{run}', '<b>owner', {first}, {last}, 'done', '')"));
     (run, first, last)
 }
 

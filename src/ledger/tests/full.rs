@@ -30,7 +30,7 @@ fn mount_small_disk(at: &Path) -> nix::Result<()> {
     use nix::mount::{MsFlags, mount};
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
-    mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some("size=1200k"))
+    mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some("size=1300k"))
 }
 
 /// A ledger on that disk.

@@ -236,12 +236,15 @@ mod tests {
     use super::reads;
     use serde_json::json;
 
+    const AT: &str = "2026-11-18T11:06:40.000000Z";
+
+    fn check(tool: &str, result: serde_json::Value, expect: &str) {
+        assert_eq!(reads(tool, &result).as_deref(), Some(expect), "{tool}");
+    }
+
     #[test]
     fn what_was_read_is_told_in_few_lines() {
-        let check = |tool: &str, result: serde_json::Value, expect: &str| {
-            assert_eq!(reads(tool, &result).as_deref(), Some(expect), "{tool}");
-        };
-        let at = "2026-11-18T11:06:40.000000Z";
+        let at = AT;
         check(
             "journal_query",
             json!({ "oom_kills": [{ "pid": 1 }], "entries": [
@@ -279,6 +282,12 @@ mod tests {
             "3 calls of your own denied in 24 hours\n  os:ana read_file: 2 calls, no policy permits it, last \
              2026-11-18T11:06:40Z\n  os:ana deploy: 1 call, by night",
         );
+        assert_eq!(reads("read_config", &json!({})), None);
+    }
+
+    #[test]
+    fn what_was_counted_is_told_with_what_is_not_known() {
+        let at = AT;
         check(
             "pending_updates",
             json!({ "count": 2, "security": 1, "held": null, "as_of": at, "not_seen": ["/var/lib/dpkg/status is not there"], "packages": [
@@ -316,6 +325,5 @@ mod tests {
                 "program": "/usr/bin/x", "enabled": false }] }),
             "1 job\n  @daily /usr/bin/x by root (/etc/crontab), off",
         );
-        assert_eq!(reads("read_config", &json!({})), None);
     }
 }

@@ -397,7 +397,6 @@ pub(super) fn connects_to_named_sockets() {
             }
         };
         let (execution, told, peer, listener) = spoken("speaks", listener).await;
-        println!("{told}");
         // As the tool's own user, and with no additional descriptor.
         let uid = if root { super::ORDINARY } else { rustix::process::geteuid().as_raw() };
         assert_eq!(socket_peercred(&peer).expect("credentials").uid.as_raw(), uid);

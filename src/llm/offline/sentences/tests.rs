@@ -273,7 +273,8 @@ fn a_message_is_answered_with_the_nearest_sentences() {
     let all = offered(&all_tools());
     let near = |message: &str| super::near(&words(message), &all, 3);
     assert!(near("restart nginx.service and show its log").contains(&"restart nginx"));
-    assert!(near("how many logins failed so far").contains(&"failed logins"));
+    let failed = near("how many logins failed so far");
+    assert!(failed.iter().any(|one| one.starts_with("failed logins")), "{failed:?}");
     assert_eq!(near("make me a sandwich").len(), 3);
     let shown: Vec<&str> = sentences().filter(|one| one.is_on(&all)).map(|one| one.example).collect();
     assert!(shown.contains(&"restart nginx"));
