@@ -236,7 +236,8 @@ fn a_bus_that_does_not_answer_is_reported() {
     home.add(file, &quick.replace("wall_ms_max = 10000", "wall_ms_max = 1000"));
     let ask = || step(&home, "failed_units", &json!({}));
     let absent = ask();
-    assert!(absent["status"] != "ok" && absent.to_string().contains(&format!("`unix:{path}`: ")), "{absent}");
+    let why = format!("the socket {path} is not there: start the service that makes it");
+    assert!(absent["status"] != "ok" && absent.to_string().contains(&why), "{absent}");
 
     let listener = UnixListener::bind(&socket).expect("a socket");
     std::fs::set_permissions(&socket, PermissionsExt::from_mode(0o666)).expect("mode");
